@@ -40,7 +40,7 @@ class Separator(Protocol):
 
     exact: bool  #: whether separate maximises exactly; if not, primal values are estimates
     informative: NDArray[np.bool_]  #: per query: whether its labels give a constraint
-    query_weights: Float | None  #: per query, a factor >= 0 of the user's weight in the mean; None: all equal
+    query_weights: Float | None  #: per query, a factor >= 0 that multiplies the user's weight; None: all 1
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (per query) and ``coef`` (per row) for the output with the largest ``loss - scores . coef``.
@@ -66,7 +66,7 @@ class StructuredModel(Protocol):
 
 @runtime_checkable
 class CompiledRows(Protocol):
-    """Rows in another format that rankers accept as ``X``, such as ``BinnedRows``; equivalent to dense rows.
+    """Rows in a different format that rankers accept as ``X``, such as ``BinnedRows``; equivalent to dense rows.
 
     Kernels take ``row_arrays`` first, and release the GIL: ``scores(*arrays, start, stop, w, out)``;
     ``combine(*arrays, offsets, first, last, weights, coef, joint)``, which adds to ``joint``; and
@@ -149,7 +149,7 @@ class Progress(NamedTuple):
     """
 
     n_passes: int  #: number of passes over the data so far, from 1
-    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before the first
+    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite if there is none
     dual: float  #: highest lower bound on the optimum so far, from 0
     gap: float  #: ``(primal - dual) / primal``, which is compared with ``tol``
     seconds: float  #: time since training began

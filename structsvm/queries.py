@@ -130,7 +130,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
         raise BadInput(
             "qid",
             f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}",
-            "their sum is the number of rows, as for group sizes: repeat an id for each" if sizes else "",
+            "they sum to the number of rows, like group sizes: repeat an id per group" if sizes else "",
             code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
         )
     # accept floats only if they are integers so small that rounding cannot have made two ids equal

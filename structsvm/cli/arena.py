@@ -18,8 +18,8 @@ VotesFile = Annotated[
     Path,
     typer.Argument(
         metavar="VOTES",
-        help="Table with one row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner, and if known question, judge, "
-        "time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
+        help="Table with one row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner and, if known, question, "
+        "judge, time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
     ),
 ]
 

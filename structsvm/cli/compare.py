@@ -49,7 +49,7 @@ def _list_methods(method: list[str] | None) -> list[str] | None:
 
 Source = Annotated[
     Path,
-    "<DATA> A folder with Fold1, Fold2, ... or train, vali, test or parts S1, S2, ...; or one file or store to cut "
+    "<DATA> A folder with Fold1, Fold2, ... or train, vali, test or parts S1, S2, ...; or one file or store to split "
     "into folds. Files are LETOR text or tables with named columns (.csv, .tsv, Parquet).",
 ]
 
@@ -80,10 +80,10 @@ class Study(Group):
     scale: Scale = "none"
     monotone: Monotone = None
     positive: Positive = False
-    folds: Annotated[int, "Number of parts that a single file is cut into."] = 5
+    folds: Annotated[int, "Number of parts that a single file is split into."] = 5
     seed: Annotated[
         int,
-        "Seed of the shuffle before the cut, and of random methods. Folds also depend on the order of the queries "
+        "Seed of the shuffle before the split, and of random methods. Folds also depend on the order of the queries "
         "in DATA.",
     ] = 0
     tol: Tol = 1e-3
@@ -256,7 +256,7 @@ def _print_comparison(results: Any, study: Study) -> None:
 def search(
     data: Source,
     validation: Annotated[
-        Path | None, "A file to choose on; without it, DATA is cut for cross-validation over queries."
+        Path | None, "A file of validation queries; without it, queries of DATA are cross-validated."
     ] = None,
     *,
     study: Study,

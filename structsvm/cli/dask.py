@@ -96,7 +96,7 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
 def predict_there(client: Any, model: Any, data: Path, columns: Columns) -> Iterator[Any]:
     """Yield the scores of each part of the data, in the order of the rows."""
     if data.is_dir() and (data / "meta.json").exists() and readers.open_store(data).order is not None:
-        problem = "expected a store with rows in the order of its source, got another order"
+        problem = "expected a store with rows in the order of its source, got a different order"
         raise BadInput(data, problem, "predict without --dask")
     with _saying():
         yield from _ranker(client, model).score_files(str(data), **_columns(data, columns))

@@ -235,7 +235,7 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
     numbers = range(rows.n_rows) if rows.order is None else rows.order.tolist()
     for row, query, document in zip(numbers, queries, documents, strict=True):
         known, of = ids[row]
-        # if neither has --docid, documents are row numbers
+        # documents without an id are row numbers
         if known != str(query) or (document is not None and of not in (str(document), str(row + 1))):
             raise BadInput(
                 f"{scores}, row {row + 1}",

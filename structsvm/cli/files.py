@@ -61,11 +61,11 @@ class Ids(Group):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns of features; None for all others."""
+        """The columns of features; None means all columns without another role."""
         return None
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the reader arguments that differ from its defaults; labels may be optional."""
+        """Return the arguments that differ from the reader's defaults; with ``labels=False``, labels are optional."""
         values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
         optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
         return {name: value for name, value in values.items() if value not in (name, None)} | optional
@@ -84,7 +84,7 @@ class Columns(Ids):
     ] = False
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the arguments of a reader that differ from its defaults; labels may be optional."""
+        """Return the arguments that differ from the reader's defaults; with ``labels=False``, labels are optional."""
         return super().options(labels=labels) | ({"one_based": False} if self.zero_based else {})
 
 
@@ -119,7 +119,7 @@ class Table(Columns):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns of features; None for all others."""
+        """The columns of features; None means all columns without another role."""
         return None if self.features is None else split_names(self.features)
 
     @property
@@ -133,7 +133,7 @@ class Table(Columns):
                 raise ValueError
         except ValueError:
             learned = "a number; only train, search and compare learn medians"
-            expected = learned if self.missing == "median" else "a finite number, or median in train"
+            expected = learned if self.missing == "median" else "a finite number or, for train, median"
             raise BadInput(f"--fill {self.missing}", f"expected {expected}") from None
         return value
 

@@ -143,7 +143,7 @@ def learn(
     typer.echo(
         f"\n{learned.n_queries:,} queries, {method}. Queries for p <= 0.05 in half of the experiments: "
         f"{_count(learned.needed)} (each half of the queries with the weights of the other half), "
-        f"{_count(learned.needed_by_clicks)} if every click counts one.\n{output}"
+        f"{_count(learned.needed_by_clicks)} if every click counts as one.\n{output}"
     )
 
 

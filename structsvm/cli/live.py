@@ -136,7 +136,7 @@ def create(
     if "key" not in read:
         raise BadInput(file, 'expected key = "NAME", got none')
     if "engines" in read and engines is None:
-        raise BadInput(file, "expected --config FILE, which defines the engines it names, got none")
+        raise BadInput(file, "expected --config FILE to define the engines of the experiment, got none")
     try:
         key = check_key(read.pop("key"))
         config = check_config(read, _read_toml(engines).get("engines", {}))

@@ -1,6 +1,6 @@
-"""Tables to train on: a model stores their words and the values that replace missing ones.
+"""Tables to train on: a model stores the categories of columns and the values that replace missing ones.
 
-The names of features (``brand=acme``) show which columns hold words, so that ``predict`` needs no further information.
+The names of features (``brand=acme``) show which columns are categorical: ``predict`` needs no further information.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingTable(Table):
-    """A table to train on: which columns hold words, and whether medians replace missing values."""
+    """A table to train on: which columns are categorical, and whether medians replace missing values."""
 
     categorical: Annotated[
         list[str] | None,
-        "Columns of words in a table: a,b, or repeated. Each of their values becomes a feature, "
+        "Categorical columns of a table: a,b, or repeated. Each of their values becomes a feature, "
         "called column=value; for a value that is not in the training data, all of them are 0.",
     ] = None
 
@@ -43,7 +43,7 @@ class TrainingTable(Table):
         return "median" if self.missing == "median" else self.fill
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the arguments of a reader that differ from its defaults, and the columns of words."""
+        """Return the arguments of a reader that differ from its defaults, and the categorical columns."""
         words = None if self.categorical is None else split_names(self.categorical)
         return super().options(labels=labels) | ({} if words is None else {"categorical": words})
 
@@ -105,11 +105,11 @@ def _filling(fill: Any) -> dict[str, Any]:
 def read_as_trained(
     path: Path, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: Any
 ) -> QueryData:
-    """Read the features of a model from a table, including those of values of columns (``brand=acme``); report values
-    that did not occur in training.
+    """Read the features of a model from a table, including indicators of categories; report categories that did not
+    occur in training.
 
-    For ``categories``, which a model learned from a frame, a column holds the values and the feature holds their
-    numbers. Labels are optional.
+    ``categories`` are those that a model learned from a frame: the column contains values, the feature their numbers.
+    Labels are optional.
     """
     from structsvm.readers.categories import columns_of, read_categories
 

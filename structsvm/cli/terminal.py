@@ -194,7 +194,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
         except BadInput as error:
             raise ValueError(_with_options(error.spelled(names), names)) from error
         except BrokenPipeError:  # as with "| head": the reader has closed the pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # it is flushed once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # stdout is flushed again at exit
             raise typer.Exit(CLOSED) from None
 
     # paragraphs of one line each, which the help wraps to the width of the terminal

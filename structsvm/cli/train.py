@@ -56,7 +56,7 @@ class Trees(Group):
         return self.trees
 
     def ranker(self, loss: str, C: float | None, **options: Any) -> Any:
-        """Return the ranker, not fitted."""
+        """Return the unfitted ranker."""
         from structsvm.cli.studies.folds.lightgbm_ranker import check_installed
 
         check_installed("lightgbm")

@@ -175,9 +175,9 @@ class DependentClickModel(_WalkModel):
 
     Notes
     -----
-    Guo, Liu & Wang (WSDM 2009): parameters are counted as if the user left at the last click, which maximises a lower
-    bound on the likelihood; ``log_likelihood_`` is exact at these parameters. A list without a click was read to its
-    end.
+    Guo, Liu & Wang (WSDM 2009): parameters are estimated from counts as if the user left at the last click, which
+    maximises a lower bound on the likelihood; ``log_likelihood_`` is exact at these parameters. Users are assumed to
+    read a list without clicks to its end.
 
     Examples
     --------

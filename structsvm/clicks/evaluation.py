@@ -224,7 +224,7 @@ def evaluate_from_clicks(
         found = _new_discounts(log, cells, query, document, ranker, k)
         if found[1] > most_unseen:
             raise BadInput(
-                "scores", f"expected a ranker whose lists the log has mostly shown, got {found[1]:.0%} of the "
+                "scores", f"expected a ranker whose documents are mostly in the log, got {found[1]:.0%} of the "
                 "discounts on documents never shown", "log this ranker's documents too, or raise {most_unseen}",
             )  # fmt: skip
         return found
@@ -420,7 +420,8 @@ class _Weights(NamedTuple):
         return total * total / max(float((weight * self.per_click**2).sum()), 1e-300)
 
     def values(self, log: _Impressions, discount: Float) -> _Value:
-        """Return the contribution of each impression to the value of lists that give its document this discount."""
+        """Return the contribution of each impression to the estimated value of lists, if they show its document at a
+        position with the given discount."""
         value = self.each * discount
         moved = value * log.weight
         if self.looks is not None:  # a propensity acts through its share in the examinations of the document
@@ -476,7 +477,7 @@ def _weights(
                 "weighting", "expected the probability of each impression in the log, got none", "read it with "
                 "{probability}, or use 'policy'", value=weighting,
             )  # fmt: skip
-        # the share of lists with a document at a position, divided by its probability there
+        # the share of lists with a document at a position, divided by the logged probability of that position
         n_places = cells.n_positions
         cell, key = np.unique(log.row * n_places + log.rank, return_inverse=True)
         filled = np.bincount(log.query * n_places + log.rank, log.weight)[log.query * n_places + log.rank]
@@ -590,8 +591,8 @@ def _expected_discounts(
         or probability.sum(axis=1).max(initial=0) > 1 + 1e-9
     ):
         raise BadInput(
-            "scores", "expected, in two dimensions, probabilities: numbers >= 0 that sum to at most 1 over the "
-            "candidates of a query at each position, and over the positions of a candidate",
+            "scores", "expected probabilities, as the array has two dimensions: numbers >= 0 that sum to at most 1 "
+            "over the candidates of a query at each position, and over the positions of a candidate",
         )  # fmt: skip
     # number of positions compared with the log, for each query
     filled = np.minimum(np.bincount(number), min(k, n_shown))

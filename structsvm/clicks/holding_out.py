@@ -72,7 +72,7 @@ def learned_share(sketch: UInt | None, cells: ClickCells) -> float:
 
 
 def sketch_of(cells: ClickCells) -> UInt:
-    """Return the smallest digests of the queries of a log, each of its id, positions, shows and clicks."""
+    """Return the smallest digests of the queries of a log; a digest covers the id, positions, shows and clicks."""
     return np.sort(_digests(cells))[:_KEPT]
 
 

@@ -161,8 +161,9 @@ def harvest(
     Returns
     -------
     Propensities
-        With robust errors clustered by query, valid even if few queries have most of the clicks: the sandwich with the
-        CR2 correction and degrees of freedom of Satterthwaite. With one query, the errors assume independent clicks.
+        Their standard errors are robust and clustered by query: the sandwich estimator with the CR2 correction and
+        Satterthwaite's degrees of freedom, valid even if few queries have most of the clicks. With one query, the
+        errors assume independent clicks.
 
     Raises
     ------
@@ -457,8 +458,8 @@ _CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
     ),
     (
         "strong",
-        "expected clicks on both sides of every comparison, got all or none at {}, whose estimate would be 0 or "
-        "infinite",
+        "expected clicks on both sides of every comparison of positions, got all or none of the clicks at {}, whose "
+        "estimate would be 0 or infinite",
         "use a longer log",
     ),
 )

@@ -36,10 +36,11 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
     Returns
     -------
     ModelQuality
-        ``log_likelihood``: of the clicks of a list, per shown document (natural logarithm), each given the clicks above
-        it; 0 is perfect. ``perplexity_by_position``, ndarray of shape (longest,): 2 to the power of the mean surprisal
-        (bits) of the click or its absence, given no other click. ``perplexity``: its mean over positions; 1 is perfect,
-        2 is a fair coin.
+        ``log_likelihood`` is the mean over shown documents of the natural logarithm of the probability that the
+        document was clicked or not, as logged, given the clicks above it; 0 is perfect. ``perplexity_by_position``,
+        ndarray of shape (longest,), is 2 to the power of the mean surprisal in bits of the same events, from their
+        marginal probabilities. ``perplexity`` is the mean of ``perplexity_by_position``; 1 is perfect, 2 is a fair
+        coin.
 
     Examples
     --------

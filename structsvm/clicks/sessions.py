@@ -62,7 +62,7 @@ class ClickSessions:
         )  # fmt: skip
 
     def tally(self, level: Int, n_levels: int) -> tuple[Int, Int, Int, Int]:
-        """Return row, level, shows and clicks of each pair of a row and a level of its entries, in order."""
+        """Return row, level, shows and clicks of each distinct pair of a row and a ``level``, in ascending order."""
         key, number = np.unique(self.row * n_levels + level, return_inverse=True)
         weight = self.counts
         shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * self.clicked))
@@ -101,7 +101,7 @@ def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
 
 
 def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
-    """Merge parts that number rows and users in the same way; equal lists are kept once, with their total count."""
+    """Return each distinct list of all parts once; rows and users must have the same numbers in all parts."""
     whole = joined_sessions(parts)
     entry = 2 * whole.row + whole.clicked
     keys = np.zeros(

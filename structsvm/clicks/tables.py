@@ -228,7 +228,7 @@ class _Reading:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
                 problem = (
-                    f"expected contiguous rows in a list, got {counted(list=again.sum())} split by 2^20 rows"
+                    f"expected the rows of a list together, got {counted(list=again.sum())} in several parts"
                 )
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)

@@ -40,7 +40,7 @@ MAX_LINE_BYTES = 1 << 25
 """Length of the longest line that is read, 32 MB: a LETOR row of a million features fits."""
 
 MAX_EXPANSION = 200.0
-"""Default limit of the bytes of text per byte of a compressed file.
+"""Default limit on the bytes of text per byte of a compressed file.
 
 Public LETOR files reach 35 with gzip and 83 with bzip2, runs 10; NUL bytes reach 1,030 with gzip and millions with
 bzip2.
@@ -276,7 +276,7 @@ def destination(path: Path) -> Path:
     """Return the file that writing to ``path`` replaces: the target of a symbolic link, else ``path`` itself."""
     if not stat.S_ISLNK(_mode(path, follow=False) or 0):
         return path
-    _mode(path)  # raises for links in a circle
+    _mode(path)  # raises for a loop of symbolic links
     target = Path(os.path.realpath(path))
     _mode(target)  # raises for a dangling link to an invalid name
     return target

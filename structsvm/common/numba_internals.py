@@ -166,7 +166,7 @@ def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root:
 
 
 def locator_of(compiled: Any) -> Any:
-    """Return the locator of the code of a kernel; None if this cache is not used."""
+    """Return the locator of the code of a kernel; None if the kernel has no :class:`FolderCache`."""
     return getattr(getattr(compiled, "_cache", None), "locator", None)
 
 

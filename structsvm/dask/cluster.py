@@ -154,7 +154,7 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
             last = now
         if not pending:
             return
-        # check that there is a worker, and that the time without a finished future has not expired
+        # raise if there has been no worker, or no further finished future, for too long
         there = workers(client)
         without = None if there else (without or now)
         if without is not None and now - without > _NO_WORKER:

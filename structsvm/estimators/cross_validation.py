@@ -76,7 +76,7 @@ class CrossValidated:
         Index of the test part of each query; -1 for queries in no test part.
     held_out_ : EvaluationResult
         Value of each query for the C selected on the other folds (:func:`~structsvm.estimators.choosing_C.crossed`), or
-        NaN for queries in no test part. Its mean weights the queries as ``fit`` does. It can be passed to ``compare``.
+        NaN for queries in no test part. The mean uses the query weights of ``fit``. Can be passed to ``compare``.
     """
 
     loss: Any = "map"

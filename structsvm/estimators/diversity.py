@@ -465,8 +465,8 @@ def _named(level: Level, element: int, candidates: CandidateSet, words: Words | 
 def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
     """Warn if the objective is not below its value at ``w = 0``, which is at most C.
 
-    Trainers do not check this for an approximate search. Such a search can only underestimate the objective, so that an
-    estimate of at least C proves that the model is no better.
+    Trainers skip this check if the search is approximate. Such a search can only underestimate the objective, so that
+    an estimate of at least C proves that the model is no better than zero weights.
     """
     if not fit.certified and fit.w.any() and fit.primal >= (1.0 - min(3.0 * tol, 0.01)) * fit.C:
         warn_user(

@@ -361,7 +361,7 @@ def no_constraint(
     elif relevance <= labels[0] < labels[1]:
         remedy = "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
     got = f"got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}"
-    problem = f"no query carries a constraint for {{{name}}}: each needs documents of different labels{meaning}; {got}"
+    problem = f"no query carries a constraint for {{{name}}}: each needs two different labels{meaning}; {got}"
     return BadInput("y", problem, remedy, others={name: loss})
 
 
@@ -496,8 +496,7 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
 
 
 def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) -> Int:
-    """Return a random fraction of the useful queries for early stopping; at least one is held out, and at least one is
-    not.
+    """Return a random fraction of the useful queries for early stopping: at least one query, but not all.
 
     A query is useful if the measure depends on its ranking.
     """

@@ -98,7 +98,7 @@ class OrdinalSVM(LinearSVM):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> OrdinalSVM:
-        """Train the machine, or all machines with ``decompose``.
+        """Fit the model; with ``decompose``, train one machine per threshold.
 
         Parameters
         ----------

@@ -91,7 +91,7 @@ class PairwiseSGD(LinearRanker):
     history_ : list of (int, float)
         Number of steps and value of the measure for each evaluation; empty without early stopping.
     n_uninformative_ : int
-        Number of queries without two documents of different labels.
+        Number of queries without two documents with different labels.
 
     See Also
     --------
@@ -249,7 +249,7 @@ class PairwiseSGD(LinearRanker):
         if index.n_queries == 0 and required:
             used = rows.y if labeled is None else rows.y[labeled]
             labels = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
-            problem = "no query carries a constraint: at least one needs documents of different labels"
+            problem = "no query carries a constraint: at least one needs documents with different labels"
             problem = f"{problem}; got {self.n_queries_} queries, {labels}"
             raise BadInput("y", problem, "check the labels and qid")
         # with unlabelled rows, queries without a constraint are expected

@@ -94,7 +94,7 @@ class QueryKFold(BaseCrossValidator):
         grouping = group_queries(ids, n_rows)
         n_queries = grouping.offsets.shape[0] - 1
         if self.n_splits > n_queries:
-            raise BadInput("n_splits", f"expected up to the {n_queries} queries", value=self.n_splits)
+            raise BadInput("n_splits", f"expected at most the {n_queries} queries", value=self.n_splits)
         queries = np.arange(n_queries)
         if self.shuffle:
             queries = check_random_state(self.random_state).permutation(n_queries)

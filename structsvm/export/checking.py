@@ -274,7 +274,7 @@ def score_solr(content: bytes, X: Float, names: Sequence[str], target: Target) -
 
 
 def score_elastic(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
-    """Score rows with a trained model of Elastic: values of float32, thresholds and sums of float64."""
+    """Score rows with a trained model of Elastic: feature values are float32, thresholds and sums are float64."""
     # values are stored as float32, but compared and added as float64
     values, total = X.astype(_F32).astype(np.float64), np.zeros(len(X))
     for model in json.loads(content)["definition"]["trained_model"]["ensemble"]["trained_models"]:

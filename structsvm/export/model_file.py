@@ -29,7 +29,7 @@ _FORMAT = "structsvm-model"
 _FORMAT_VERSION = 2
 
 _ROOMS = tuple(f"structsvm.{room}" for room in ("clicks", "estimators", "features", "oracles", "trainers"))
-"""Folders whose classes a model file may name: those that the folder exports, and those that the package exports."""
+"""Folders that define the classes that a model file may name: all classes that the folder or the package exports."""
 
 _RECORDS = {
     "Descent": "structsvm.trainers.pairwise_descent",

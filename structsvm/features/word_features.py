@@ -29,7 +29,7 @@ _LARGEST_LEVEL = 2**31 - 1
 
 COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
 SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
-"""Thresholds from which on documents count as neighbours: for cosines of texts, and for given similarities."""
+"""Minimum similarities of documents that count as neighbours: for cosines of texts, and for given similarities."""
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
 _SHOWN_AS = {

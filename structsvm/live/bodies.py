@@ -365,7 +365,7 @@ class Report(Struct, kw_only=True):
     experiment: Experiment
     verdict: Verdict
     winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
-    fixed_sample_winner: Annotated[str | None, said("Winner for one look, at a size fixed in advance.")]
+    fixed_sample_winner: Annotated[str | None, said("Winner if analysed once, at a size fixed in advance.")]
     leader: str | None
     method: str
     rankers: list[str]
@@ -385,7 +385,7 @@ class Report(Struct, kw_only=True):
     bandit: Bandit | None
     as_of_seq: Annotated[int, said("The last counted impression.")]
     as_of: Annotated[int | None, said("When this impression was shown, in milliseconds.")]
-    lag_s: Annotated[float, said("Delay of the counting.")]
+    lag_s: Annotated[float, said("Delay of counting, in seconds.")]
 
 
 class Live(_Strict):
@@ -413,6 +413,6 @@ class Problem(_Strict):
 
 
 class Error(_Strict):
-    """A refusal."""
+    """The reason why a call was refused."""
 
     error: Problem

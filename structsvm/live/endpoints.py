@@ -39,7 +39,7 @@ def endpoint(
         except Refused as error:
             return refusal(error)
         except SQLAlchemyError:
-            return refusal(Refused(503, "store", "the store does not answer now", 1))
+            return refusal(Refused(503, "store", "the store is not responding", 1))
         except ClientDisconnect:
             return Response(status_code=400)
         return found if isinstance(found, Response) else as_json(found)

@@ -110,7 +110,7 @@ _SAID = {
 
 
 def document() -> dict[str, Any]:
-    """Return the description."""
+    """Return the OpenAPI description of all calls, as plain objects for JSON."""
     types = {t for one in OPERATIONS.values() for t in (one.body, one.answer) if isinstance(t, type)}
     types = {t for t in types if issubclass(t, msgspec.Struct)} | {bodies.Error, bodies.Click}
     ordered = sorted(types, key=lambda t: t.__name__)

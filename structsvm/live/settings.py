@@ -48,7 +48,7 @@ class Settings:
     behind_s : float, default=0.1
         Seconds that a user waits for a list to be on disk; after that, production's list is shown.
     click_rate : float, default=50.0
-        Calls per second with clicks that one address may send without a key, per worker; ten times as many in a burst.
+        Calls that send clicks, per second, from one address without a key, per worker; ten times as many in a burst.
         0 means no limit. Loopback services without keys have no limit.
     trusted_proxies : tuple of str
         Addresses of reverse proxies whose ``X-Forwarded-For`` identifies the caller, for ``click_rate``.
@@ -135,7 +135,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """Return the settings from the result of :meth:`to_dict`, also after a round trip through JSON."""
+        """Return the settings from the result of :meth:`to_dict`, even after a round trip through JSON."""
         lists = ("allowed_hosts", "origins", "trusted_proxies")
         return cls(**{**values, **{key: names_in(key, values[key]) for key in lists if key in values}})
 

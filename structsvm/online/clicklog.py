@@ -243,7 +243,7 @@ class ClickLog:
     n_repeated : int
         Number of impressions left out because their id is repeated.
     n_identical : int
-        Number of lines without an id that equal an earlier line, which are used. :meth:`of` does not count them, since
+        Number of lines without an id that equal an earlier line; they are kept. :meth:`of` does not count them, since
         in a simulation many impressions without ids, users and times are equal.
     source : str
         Prefix of impression numbers in error messages, such as "log.jsonl:".

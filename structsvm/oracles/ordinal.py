@@ -84,8 +84,8 @@ class OrdinalSeparator:
             loss[q - first] = _tangent(scores[rows], self.sides[q], coef[rows])
 
     def thresholds(self, scores: Float, query: int = 0) -> Float:
-        """Return the optimal thresholds for the scores of a query in ascending order; of an optimal interval, the lower
-        end."""
+        """Return the optimal thresholds for the scores of a query, in ascending order; if an interval is optimal, its
+        lower end is returned."""
         blocks = _pool([_Kinks.between(scores, *sides) for sides in self.sides[query]])
         return np.array([b for _, b, members in blocks for _ in members])
 

@@ -313,7 +313,7 @@ def _choose(
     of: tuple[Any, ...], benefits: Float, values: Float, k: int, subtopics: Subtopics, *, sign: float = -1.0,
     free: NDArray[np.bool_] | None = None,
 ) -> Selection:  # fmt: skip
-    """Run the greedy kernel on the ``free`` documents (all by default), which must be at least ``k``."""
+    """Run the greedy kernel on the ``free`` documents (all by default), of which there must be at least ``k``."""
     free = np.ones(values.shape[0], dtype=np.bool_) if free is None else free
     return Selection(*_greedy(of, benefits, values, free, k, subtopics, sign))
 

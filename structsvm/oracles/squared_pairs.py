@@ -167,7 +167,7 @@ def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
             pull[i] += total(p0)
             degree[i] += total(d0)
             value += total(square)
-            # up to seven documents below do not fill a vector
+            # the last documents, at most seven, do not fill a vector
             for a in range(i, i + rows):
                 for j in range(whole, n):
                     h = v[j] - (v[a] - 1.0)
@@ -219,7 +219,7 @@ def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
                     s0 = s0 + gate(e0, load(z, j))
                     store(out, j, load(out, j) + gate(e0, z0))
                 out[i] += total(s0)
-            # up to seven documents below do not fill a vector
+            # the last documents, at most seven, do not fill a vector
             for a in range(i, i + rows):
                 for j in range(whole, n):
                     if v[j] - (v[a] - 1.0) > 0.0:

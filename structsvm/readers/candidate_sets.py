@@ -227,8 +227,8 @@ def read_aspects(path: AnyPath, *, max_expansion: float | None = None) -> Qrels:
     Raises
     ------
     ValueError
-        If the file is empty, a line has a different format, or its number of aspects differs from that of the first
-        line of the topic; the message names file and line.
+        If the file is empty, a line has a different form, or its number of aspects differs from that of the topic's
+        first line; the message names file and line.
 
     Examples
     --------

@@ -24,7 +24,7 @@ _MOST = 1000
 """Maximum number of values of a column; columns with more probably hold ids."""
 
 _Words = Mapping[str, tuple[Any, list[str]]]
-"""Codes of the rows, and distinct words, of each column."""
+"""Codes of the rows and distinct values of each column."""
 
 
 def columns_of(path: Path) -> list[str]:

@@ -211,7 +211,7 @@ def read_run(
         if (bad := np.isnan(stated)).any():
             row = int(bad.argmax())
             whose = f"{trec.shown(documents[row])} of topic {trec.shown(topics[code[row]])}"
-            problem = f"expected an integer as rank, got another word for {whose}"
+            problem = f"expected an integer as rank of {whose}, got something else"
             raise BadInput(path, problem, "order by the scores")
         scores = -stated
     elif n := _contradicted(code, stated, documents, scores):

@@ -347,7 +347,7 @@ class StoreWriter:
         self._n_rows += n
 
     def _open(self, name: str) -> IO[bytes]:
-        assert hasattr(self, "_part"), "append is for the inside of a with block"
+        assert hasattr(self, "_part"), "call append inside a with block"
         if name not in self._files:
             # unbuffered: the pieces are large, and each write reports its own failure
             buffering = -1 if name == "docid" else 0

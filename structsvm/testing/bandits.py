@@ -16,7 +16,7 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
     """Check that a dueling bandit follows its protocol (:class:`structsvm.online.bandits.Bandit`).
 
     ``select`` returns duels of the bandit's own arms, does not change its state, and returns the same duel for the same
-    seed. A duel contains all that ``update`` needs, also after a round trip through JSON, and duels may be reported in
+    seed. A duel contains all that ``update`` needs, even after a round trip through JSON, and duels may be reported in
     any order. A saved state continues identically. Invalid duels and outcomes raise an error and change nothing. Arms
     are treated equally, whatever their indices. The best arm is found among four arms with well-spaced utilities, among
     two arms, and with a single arm.
@@ -107,7 +107,7 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
             twin.update(sent, outcome)
             require(
                 bandit.to_json() == twin.to_json(),
-                "a bandit that did not select the duel, or read it from JSON, is updated differently by it",
+                "a copy of the bandit that reads the duel from JSON, without selecting it, is updated differently",
             )
         # outcomes may arrive later than the next duels, in any order
         late = [bandit.select(played.rng) for _ in range(5)]

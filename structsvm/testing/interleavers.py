@@ -95,7 +95,7 @@ def _check_list(
     require(shown.method == interleaver.name, f"the record names the method {shown.method!r}")
     require(shown.n_rankers == n, f"the record has {shown.n_rankers} rankers")
     require(len(set(documents)) == len(documents), f"{documents}: a document is shown twice")
-    require(set(documents) <= universe, f"{documents}: a document of no ranking")
+    require(set(documents) <= universe, f"{documents}: a document that is in no ranking")
     message = f"{documents}: expected {min(3, len(universe))} documents"
     require(len(documents) == min(3, len(universe)), message)
     # each document must be the first that is not shown yet in some ranking
@@ -127,7 +127,10 @@ def _check_list(
 
 
 def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
-    """Return the probability of each list with the credits of all its clicks, rankers in the order ``back``."""
+    """Return the joint distribution of the list and of its credits for each click pattern.
+
+    Credits are in the order of rankers ``back``.
+    """
     law: dict[Any, float] = defaultdict(float)
     for shown, p in records:
         clicks = itertools.product((0, 1), repeat=len(shown.documents))

@@ -47,7 +47,8 @@ def check_ranker(
         Whether the order of the documents within a query changes nothing beyond ``tolerance``: False for stochastic
         training.
     tolerance : float, default=0.02
-        Largest relative difference of scores between fits of the same problem with data in another order or precision.
+        Largest relative difference of scores between fits of the same problem with data in a different order or
+        precision.
         If both fits have a certificate (``fit_``), that is used instead: the weights of two solutions must not differ
         by more than their gaps allow.
     random_state : int, default=0
@@ -95,7 +96,7 @@ def check_ranker(
     mixed = np.argsort(rank, kind="stable")
     same("mixing the rows of the queries", data.X[mixed], data.qid[mixed], data.y[mixed])
     if "n_jobs" in model.get_params():
-        same("another number of threads", data.X, data.qid, n_jobs=2)
+        same("a different number of threads", data.X, data.qid, n_jobs=2)
     # the same problem up to rounding: scores are close, or weights as close as the certificates allow
     if order_invariant:
         rng = np.random.default_rng(random_state)
@@ -123,7 +124,7 @@ def _check_frames(model: Any, fresh: Any, data: QueryData, scores: Float, requir
     fitted = fresh.fit(frame, data.y)
     message = "feature_names_in_: expected the columns of the frame without qid"
     require(list(getattr(fitted, "feature_names_in_", [])) == list("abcd"), message)
-    # a frame stores columns contiguously: the same products are added in another order
+    # a frame stores columns contiguously: the same products are added in a different order
     size = float(np.abs(scores).max())
     message = "a frame with a column qid changes the scores"
     require(np.allclose(fitted.predict(frame), scores, rtol=1e-9, atol=1e-9 * size), message)
@@ -205,16 +206,16 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requir
         ("infinity in X", fit(X=_with(X, (3, 1), np.inf)), r"X\[3, 1\].*infinity"),
         ("NaN in y", fit(y=_with(y, 3, np.nan)), r"y\[3\].*NaN"),
         ("labels of text", fit(y=np.where(y > 1, "good", "bad").astype(object)), "y|convert|numeric|string"),
-        ("another length of y", fit(y=y[:-1]), "inconsistent|length|labels"),
-        ("another length of qid", fit(qid=qid[:-1]), "qid"),
+        ("y of a different length", fit(y=y[:-1]), "inconsistent|length|labels"),
+        ("qid of a different length", fit(qid=qid[:-1]), "qid"),
         ("missing query ids", fit(qid=_with(qid.astype(float), 3, np.nan)), "qid"),
         ("a vector for X", fit(X=X[:, 0]), "2D|matrix|dimension"),
         ("no rows", fit(X=X[:0], y=y[:0], qid=qid[:0]), "minimum|at least"),
         ("equal labels", fit(y=np.zeros_like(y)), "label"),
-        ("another number of features", lambda: model.predict(X[:, :2], **_qid(model, qid)), "features"),
+        ("a different number of features", lambda: model.predict(X[:, :2], **_qid(model, qid)), "features"),
         ("infinity in predict", lambda: model.predict(_with(X, (3, 1), np.inf), **_qid(model, qid)), "infinity"),
-        ("another length of qid in rank", lambda: model.rank(X, qid[:-1]), "qid"),
-        ("another length of y in score", lambda: model.score(X, y[:-1], qid=qid), "y|length|rows"),
+        ("qid of a different length in rank", lambda: model.rank(X, qid[:-1]), "qid"),
+        ("y of a different length in score", lambda: model.score(X, y[:-1], qid=qid), "y|length|rows"),
         ("score without qid", lambda: model.score(X, y), "qid"),
     ]  # fmt: skip
     # options that only some estimators have

@@ -90,7 +90,7 @@ def _ranked(scores: Float, lengths: Int) -> Int:
 
 
 def _depth(utility: Utility) -> int:
-    """Return the rank index from which on a swap of two documents does not change the utility."""
+    """Return the number of top ranks that matter: a swap of two documents below them does not change the utility."""
     deepest = np.iinfo(np.int64).max
     return min(utility.k, deepest) if utility.kind == _NDCG and utility.k > 0 else deepest
 

@@ -123,7 +123,7 @@ class _Search:
         # hinge at the best weights for the last C is known. Sweeps over the cached planes then adapt the masses.
         dual, record = self.dual, self.record
         record.lower(dual.value)
-        if dual.best is not None:  # their objective for the new C can be computed without a pass
+        if dual.best is not None:  # the objective of the best weights for the new C needs no pass
             w, risk = dual.best
             record.upper(0.5 * dot(w, w) + self.C * risk, w)
         if record.done:

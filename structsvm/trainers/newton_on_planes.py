@@ -299,7 +299,7 @@ class _Smoothed:
         """Return the length at which the slope along ``step`` is nearly zero, or 0 if ``step`` is not a descent
         direction.
 
-        Return ``longest`` if the slope at this length is still downhill; it is at least 1 up to rounding.
+        Return ``longest``, which is at least 1 up to rounding, if the slope at this length is still downhill.
         """
         # Newton's method in one variable: the slope and curvature of F(w + t step) need no product with the planes,
         # because v and z = psi . step are known. The slope is downhill at ``low`` and uphill at ``high``. A trial

@@ -268,7 +268,7 @@ def sweep(
 def sample(
     problem: Problem, w: Float, *, among: int | None = None
 ) -> Iterator[tuple[int, int, Float, Float]]:
-    """Yield the cuts at ``w`` of a sample of queries at regular intervals, in the form of :func:`sweep`."""
+    """Yield the cuts at ``w`` of a systematic sample of the queries, in the form of :func:`sweep`."""
     # For n >= 256 queries (``among``, if the problem is part of a larger one), take every (n // 256)-th short range of
     # queries, but at least every 32nd. Ranges are taken instead of single queries because each step has a fixed cost.
     stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)

@@ -146,7 +146,7 @@ def test_one_deterministic_ranker_is_refused_by_the_names_of_positions(simulated
 
 def test_a_position_without_clicks_has_no_estimate():
     cells = ClickCells.from_arrays([1] * 6, [5, 5, 5, 6, 6, 6], [1, 2, 3] * 2, [1, 1, 0, 1, 1, 0])
-    refused("got all or none at position 3, whose estimate would be 0 or inf", harvest, cells)
+    refused("got all or none of the clicks at position 3, whose estimate would be 0 or inf", harvest, cells)
 
 
 def test_power_law_beyond_the_last(simulated_log):

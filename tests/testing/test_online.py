@@ -231,7 +231,7 @@ def any_clicks(clicks, n):
     ("method", "message"),
     [
         (listed(lambda documents: (documents[0], *documents[:-1])), "shown twice"),
-        (listed(lambda documents: (*documents[:-1], "new")), "a document of no ranking"),
+        (listed(lambda documents: (*documents[:-1], "new")), "a document that is in no ranking"),
         (
             recorded(lambda s: replace(s, documents=s.documents[:1], evidence=(s.evidence[0][:1],))),
             "expected 3 documents",

@@ -136,7 +136,7 @@ class Spelling:
         self._plain, self.of_floats = True, False
 
     def look(self, words: Any) -> None:
-        """Add the distinct ids of a batch, an Arrow array."""
+        """Add the distinct ids of a batch, given as an Arrow array."""
         if (self._plain or self.of_floats) and types.is_string(words.type) and not _are_whole(words):
             numbers, plain = spelling_of([word for word in words.to_pylist() if word is not None])
             self.of_floats = numbers and (self.of_floats or not plain)
@@ -152,7 +152,7 @@ def _are_whole(words: Any) -> bool:
 
 
 def settled(words: Any, place: Path | str, name: str) -> NDArray[Any]:
-    """Return distinct ids of a text file, an Arrow array, as integers or text by the rules of :func:`settled_words`."""
+    """Convert an Arrow array of distinct ids of a text file to integers or text, as :func:`settled_words` does."""
     if _are_whole(words):
         return to_numpy(compute.cast(words, pa.int64()))[0]
     return settled_words(words.to_pylist(), place, f"column {shorten(name)}: ")

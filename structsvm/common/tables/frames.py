@@ -59,7 +59,7 @@ def _rows_from(source: Path | str, start: int) -> Callable[[int], tuple[Path | s
 def arrow_of(values: Any, source: Path | str, name: str) -> Any:
     """Return values as one Arrow array; raise for a mixture of types."""
     try:
-        if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):  # of Arrow or polars
+        if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):  # Arrow or polars
             values = pa.chunked_array(values)
         elif not isinstance(values, (pa.Array, pa.ChunkedArray)):
             values = pa.array(values, from_pandas=True)

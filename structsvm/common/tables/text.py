@@ -129,7 +129,8 @@ class _Parser:
             except pa.ArrowInvalid:
                 return None
             wrong = {name for name in self._numbers if not self._is_number(block, name)}
-        # columns with true and false, with a NaN that is not a missing value, or with a value to report with its line
+        # these columns contain true and false, a NaN that is not a missing value, or an invalid value, whose line is
+        # then reported
         self._numbers -= wrong
         return self._by_arrow(block) if wrong else None
 

@@ -168,7 +168,7 @@ _DOCUMENTED = {
     "size", "slice", "sort", "source", "sub_searches", "terminate_after", "terms", "track_scores", "transformer",
     "twice", "useParams", "verbose_pipeline", "wt",
 }  # fmt: skip
-"""Names documented by engines that belong to production, and the names of this service."""
+"""Names from the engines' documentation for which production's list is returned, and names of this service."""
 
 
 def page_number(name: str, value: Any, default: int) -> int:

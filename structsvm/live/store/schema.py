@@ -53,7 +53,7 @@ impressions = sa.Table(
     sa.Column("rankings", sa.Text),
     sa.Column("query", sa.Text),
     sa.Column("elapsed_ms", sa.Integer),
-    sa.Column("chance", sa.Double),  # probability, at that time, that its unit takes part
+    sa.Column("chance", sa.Double),  # probability, when shown, that its unit takes part
     sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),  # number of earlier changes of the share
     sa.Index("impressions_of", "experiment", "seq"),
 )  # fmt: skip

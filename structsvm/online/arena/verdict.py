@@ -236,7 +236,8 @@ def arena(
         votes = _shuffled(votes)
         _, codes = votes.clusters(cluster)
     else:
-        # test for sorting by winner, and by whether the model shown first won (each order of showing is then a pair)
+        # test for sorting by winner, and for sorting by whether the model shown first won: for the second test, the two
+        # orders of a pair count as two pairs
         by_showing = replace(votes, models=[*votes.models] * 2, second=votes.second + n_models)
         for one in (votes, by_showing):
             _refuse_sorted(one, comparisons(one, "unknown", cluster))

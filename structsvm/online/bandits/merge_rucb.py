@@ -173,7 +173,7 @@ class MergeRUCB(SavedState):
                 self.batches = merge_batches(self.batches, self.size)
 
     def _advance(self) -> None:
-        """Choose the next batch and eliminate its arms that are shown to lose, so that ``select`` changes no state."""
+        """Choose the next batch and eliminate its losing arms; done in advance, so that ``select`` changes no state."""
         log_t = log(self.t + 1 + self.offset)
         while not self.finished:
             n = len(self.batches)

@@ -319,7 +319,7 @@ def evidence_ranks(shown: Shown) -> list[list[float]]:
 def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sign of the difference in credit of each pair of rankers, (n, n)."""
     difference = credit[:, None] - credit[None, :]
-    # ties are detected up to rounding: sums of the same credits in another order may differ in the last digits
+    # ties are detected up to rounding: sums of the same credits in a different order may differ in the last digits
     scale = np.abs(credit).max(initial=0.0)
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
 
@@ -342,7 +342,7 @@ def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float)
             f"for {n_clicks} clicks",
             "log what show() returns, unchanged",
         )
-    # sums of the same terms in another order may differ in the last digits
+    # sums of the same terms in a different order may differ in the last digits
     outcome[np.abs(outcome) <= 1e-12] = 0.0
     return outcome.clip(-1, 1)
 

@@ -140,6 +140,6 @@ def in_processes(
         with parallel_config(backend=backend, n_jobs=n_jobs):
             pool = Parallel(return_as=handing_over)
     except (ValueError, ImportError) as error:
-        expected = f"expected a backend of joblib that can be used ({error})"
+        expected = f"expected a usable joblib backend ({error})"
         raise BadInput("backend", expected, value=backend) from None
     yield from pool(delayed(job)(run) for run in runs)

@@ -75,7 +75,7 @@ class Analysis:
         Number of impressions used, of impressions with a click, and of lines left out because feedback is missing.
     n_repeated, n_identical : int
         Number of impressions left out because their id is repeated, and of lines without an id that equal an earlier
-        line, which are used.
+        line; the latter are kept.
     n_clusters : int or None
         Number of clusters; None without clusters.
     n_effective_clusters : float or None
@@ -190,7 +190,7 @@ class Analysis:
 
     def more_queries(self) -> float:
         """Return the number of further queries until the leader is expected to win all its pairs, 0 if it has
-        already won, or infinity if no number can be given, such as if users return and ``cluster`` is None."""
+        already won, or infinity if no number can be given, for example if users return and ``cluster`` is None."""
         if self.winner is not None:
             return 0.0
         if not self.independent:

@@ -158,8 +158,8 @@ class Partition:
         if task.share == 0.0:
             nothing = Column(0.0, np.zeros_like(w), 0.0)
             return 0.0, nothing, nothing
-        # ``dual`` has the trade-off sigma C and query weights that sum to one; in the whole problem it is C times the
-        # share
+        # ``dual`` has the trade-off sigma C and query weights that sum to one; in the whole problem, the trade-off for
+        # these weights is C times the share
         dual = self._placed(task, w, own)
         slack, gain, joint = dual.measure(self._bound(task.fold), point)
         # the slack and the cut belong to ``point``; the sweeps only improve the partition's own dual point

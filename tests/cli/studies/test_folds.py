@@ -122,7 +122,7 @@ def test_what_is_no_folds_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="but it does not exist"):
         find_folds(tmp_path / "nothing")
     (tmp_path / "rows.txt").write_text("1 qid:1 1:1\n0 qid:2 1:0\n")
-    rejected("expected 3 to the number of queries", find_folds, tmp_path / "rows.txt")
+    rejected("expected at least 3, and at most the", find_folds, tmp_path / "rows.txt")
 
 
 def test_results_are_those_of_a_loop_by_hand(folder):

@@ -133,14 +133,14 @@ def test_on_a_dask_client(bandit: Any) -> None:
         place = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
         with distributed.LocalCluster(**place) as cluster, distributed.Client(cluster):
             assert_same(simulate(bandit, WORLD, n_jobs=-1, backend="dask", **options), expected)
-    with pytest.raises(BadInput, match="backend='dask': expected a backend of joblib that can be used"):
+    with pytest.raises(BadInput, match="backend='dask': expected a usable joblib backend"):
         simulate(bandit, WORLD, n_jobs=-1, backend="dask", **options)
 
 
 def test_on_threads_and_under_an_unknown_name() -> None:
     play = partial(simulate, "savage", WORLD, horizon=300, n_runs=3, seed=1)
     assert_same(play(n_jobs=2, backend="threading"), play())
-    refused("backend='cluster': expected a backend of joblib", play, backend="cluster")
+    refused("backend='cluster': expected a usable joblib backend", play, backend="cluster")
 
 
 class Interrupt(Exception):

@@ -13,7 +13,7 @@ MEASURES = {"unweighted": "subtopic recall", "weighted": "weighted recall", "alp
 
 
 def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]:
-    """Return columns and formatted rows, one per method: means over the sets, and tests of the first method."""
+    """Return columns and formatted rows, one per method: means over the sets, and tests against the first method."""
     columns = pages.columns("method", numbers=(*MEASURES.values(), "wins : losses", "p"))
     rows = []
     for entry in as_records(result):

@@ -149,7 +149,7 @@ def _cut(
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
         why = ", as each fold needs parts for training, validation and test" if test else ""
-        problem = f"expected {least} to the number of queries in {data}, which has {n_queries}{why}"
+        problem = f"expected at least {least}, and at most the {n_queries} queries of {data}{why}"
         raise BadInput("folds", problem, value=n_folds)
     dealt = np.array_split(np.random.default_rng(random_state).permutation(n_queries), n_folds)
 
@@ -185,7 +185,8 @@ def _loaded(
     if "categorical" in options:
         from structsvm.readers.categories import category_features
 
-        # a file split into folds has words from other queries, too: constant in training, they get no weight
+        # a file split into folds has categories of other queries, too, whose features are constant in training and get
+        # no weight
         options["features"] = category_features(fold.train.files, **options)
     number = math.nan if isinstance(fill, str) else fill
     parts: list[QueryData] = []

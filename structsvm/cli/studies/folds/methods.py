@@ -45,7 +45,7 @@ _OWN_SCALING = ("acc3", "acc4")
 
 @dataclass(frozen=True)
 class Training:
-    """Options shared by the methods to which they apply."""
+    """Training options of a comparison; each method uses those that it supports."""
 
     scale: Any = "none"
     relevance: float = 1.0

@@ -63,7 +63,7 @@ class Measures:
     def values(self, name: str, data: QueryData, scores: Float, *, choosing: bool = False) -> Float:
         """Return one value per query.
 
-        Measures are averaged over the orders of tied documents if ``choosing`` is set and in the TREC convention.
+        Measures are averaged over the orders of tied documents if ``choosing`` is set or the convention is ``"trec"``.
         Otherwise, the convention determines the order of ties, as in the program that it reproduces.
         """
         rules = self.rules | ({"ties": "average"} if choosing else {})
@@ -248,7 +248,7 @@ class Tests(NamedTuple):
     """The tests of a study, each pair of methods once, with p-values corrected together."""
 
     pairs: list[PairedTest]
-    """Measure by measure, against each baseline."""
+    """For each measure, the tests against each baseline."""
 
     best: Leaders
     """The best method by the first measure, and the p-values of its differences from the others."""

@@ -21,7 +21,7 @@ def play(policy: Any, run: Run) -> None:
 
 @kernel
 def _count_level(plays, alive, n_alive, at_level):
-    """Count the remaining pairs with the fewest comparisons by first arm; return this number of comparisons."""
+    """Return the fewest comparisons of any remaining pair; count the pairs that have so few, by their first arm."""
     level = np.inf
     for a in range(n_alive):
         for b in range(a + 1, n_alive):
