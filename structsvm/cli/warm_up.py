@@ -19,7 +19,6 @@ from structsvm.common import compiling
 from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
 from structsvm.oracles import LOSSES
-from structsvm.trainers.choosing_solver import TRAINERS
 
 
 def warm_up() -> None:
@@ -53,6 +52,8 @@ def warm_up() -> None:
 def steps() -> list[tuple[str, Callable[[], object]]]:
     """Return names and functions that compile each part when called."""
     from scipy import sparse
+
+    from structsvm.trainers.choosing_solver import TRAINERS
 
     # enough queries for Newton's method to be used
     made = readers.make_ranking(130, 8, 4, grades=3, random_state=0)
