@@ -25,6 +25,7 @@ from structsvm.estimators import input_rows
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, open_store, store, write_store
 from tests.refusing import rejected
+from tests.trainers.problems import SOLVERS
 
 
 def rows(n=30, m=4):
@@ -142,7 +143,7 @@ def test_no_query_is_named_where_none_is_given():
 
 
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.certificate.ConvergenceWarning")
-@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("size", [1e12, 1e99])
 def test_large_features_that_are_accepted_train_without_overflow(solver, size):
     X, y, qid = rows()

@@ -11,6 +11,7 @@ from structsvm.metrics import evaluate
 from structsvm.readers import read_letor
 from structsvm.readers.synthetic import make_ranking
 from tests.refusing import rejected
+from tests.trainers.problems import SOLVERS
 
 
 def differences(X, y, qid):
@@ -48,7 +49,7 @@ def test_C_is_that_of_other_programs_as_the_notes_say(loss, c):
         assert ours.coef_ == pytest.approx(theirs, abs=1e-5)
 
 
-@pytest.mark.parametrize("solver", ["one_slack", "frank_wolfe", "n_slack"])
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_roc_svm_and_pairwise_svm_coincide_on_binary_labels(solver):
     data = make_ranking(25, 12, 4, noise=1.0, grades=2, random_state=3)
     pair = PairwiseSVM(C=4.0, normalize="query", tol=1e-7, solver=solver).fit(data.X, data.y, qid=data.qid)

@@ -22,6 +22,7 @@ from structsvm.metrics import evaluate
 from structsvm.oracles import LOSSES, NDCG, get_oracle
 from structsvm.readers import make_ranking
 from tests.refusing import rejected, rejections
+from tests.trainers.problems import SOLVERS
 
 # on noisy data the optimum of a loss may be zero weights
 pytestmark = pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
@@ -150,7 +151,7 @@ def test_features_that_do_not_vary_get_no_weight():
     """Constant features get weight zero without an error; if all are constant, all scores are equal."""
     model = SVMMap(C=10).fit(np.column_stack([X, QID, np.full(len(Y), 0.1)]), Y, qid=QID)
     np.testing.assert_allclose(model.coef_[4:], 0, atol=1e-12)
-    for solver in ("one_slack", "n_slack", "frank_wolfe"):
+    for solver in SOLVERS:
         flat = SVMMap(C=10, solver=solver).fit(np.full_like(X, 0.1), Y, qid=QID)
         np.testing.assert_allclose(flat.coef_, 0, atol=1e-12)
         assert flat.fit_.converged

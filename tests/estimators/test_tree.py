@@ -20,6 +20,7 @@ from structsvm.queries import QueryData
 from structsvm.readers import open_store, write_store
 from structsvm.trainers.certificate import ConvergenceWarning
 from tests.refusing import rejected
+from tests.trainers.problems import LOSS_NAMES
 
 lightgbm = pytest.importorskip("lightgbm")
 
@@ -32,7 +33,7 @@ def data():
     return made.X, made.y, made.qid
 
 
-@pytest.mark.parametrize("loss", ["map", "roc", "ndcg@10", "pairs", "mrr", "precision@5"])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
 def test_the_same_optimum_as_the_linear_ranker_on_the_matrix(data, loss):
     X, y, qid = data
     model = TreeRanker(loss, C=0.3, **SMALL).fit(X, y, qid=qid)
@@ -42,7 +43,7 @@ def test_the_same_optimum_as_the_linear_ranker_on_the_matrix(data, loss):
     assert linear.fit_.primal <= model.fit_.primal * (1 + 1.1e-3)
     np.testing.assert_allclose(model.predict(X), model.leaves_.transform(X) @ model.coef_, atol=1e-12)
     # grades that the loss does not see are not seen by the trees either
-    assert model.leaves_.relevance == (None if loss in ("ndcg@10", "pairs") else 1.0)
+    assert model.leaves_.relevance == getattr(get_oracle(loss), "relevance", None)
 
 
 def test_many_queries_are_trained_by_frank_wolfe():

@@ -16,6 +16,7 @@ from structsvm.export.model_file import save
 from structsvm.oracles import get_oracle
 from structsvm.readers import make_ranking
 from tests.refusing import rejected
+from tests.trainers.problems import LOSS_NAMES
 
 DATA = make_ranking(12, 8, 3, noise=0.2)
 
@@ -32,7 +33,7 @@ def fitted(model, qid=DATA.qid):
         SVMRoc(positive=True),
         SVMNDCG(k=None),
         StructuralRanker(get_oracle("ndcg@3"), n_jobs=2),
-        *(StructuralRanker(get_oracle(loss)) for loss in ("map", "roc", "pairs", "mrr", "precision@2")),
+        *(StructuralRanker(get_oracle(loss)) for loss in LOSS_NAMES),
         *(
             StructuralRanker(scale=scale)
             for scale in ("minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")

@@ -12,8 +12,7 @@ from structsvm.testing import check_oracle
 from tests.refusing import rejected
 
 NAMES = dict.fromkeys(loss.replace("@k", k) for loss in LOSSES for k in ("@1", "@3"))
-ORACLES = [get_oracle(name) for name in NAMES]
-ORACLES += [AveragePrecision(2.0), Pairs("query")]
+ORACLES = [*map(get_oracle, NAMES), AveragePrecision(2.0), Pairs("query")]
 ORACLES += [OrdinalHinge(), OrdinalHinge(balanced=True), NDCG(k=2, gain="linear")]
 
 
@@ -55,7 +54,7 @@ def test_names_may_hold_digits_and_hyphens(monkeypatch):
     assert (get_oracle("top-2").k, get_oracle("top-2@5").k) == (None, 5)
 
 
-@pytest.mark.parametrize("loss", ["map", "ndcg@10", "mrr", "pairs"])
+@pytest.mark.parametrize("loss", NAMES)
 def test_labels_are_bound_in_pieces(loss, monkeypatch):
     rng = np.random.default_rng(0)
     offsets = np.concatenate(([0], np.cumsum(rng.integers(0, 9, 50))))

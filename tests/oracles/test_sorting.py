@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from structsvm.oracles import get_oracle, ordinal, squared_pairs
+from structsvm.oracles import SquaredPairs, get_oracle
+from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.oracles.sorting import sort_buffers, sort_descending
 from tests.refusing import rejected
+from tests.trainers.problems import LOSS_NAMES
 
 VALUES = {
     "distinct": lambda rng, n: rng.normal(size=n),
@@ -37,10 +39,6 @@ def test_sorts_as_a_stable_argsort(kind):
 
 
 @pytest.mark.parametrize("offsets", [[0, 9], [0, 4, 2], [1, 3], [-1, 3], [0.0, 3.0], [], [[0, 3]]])
-@pytest.mark.parametrize(
-    "loss", ["map", "roc", "pairs", "ndcg", "ndcg@2", "mrr", "precision@1", "ordinal", "squared"]
-)
-def test_offsets_beyond_the_rows_are_refused_before_a_kernel_runs(loss, offsets):
-    others = {"ordinal": ordinal.OrdinalHinge, "squared": squared_pairs.SquaredPairs}
-    oracle = others[loss]() if loss in others else get_oracle(loss)
+@pytest.mark.parametrize("oracle", [*map(get_oracle, LOSS_NAMES), OrdinalHinge(), SquaredPairs()], ids=repr)
+def test_offsets_beyond_the_rows_are_refused_before_a_kernel_runs(oracle, offsets):
     rejected("offsets", oracle.bind, np.array([1.0, 0.0, 1.0]), np.array(offsets))

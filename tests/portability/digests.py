@@ -19,11 +19,13 @@ from structsvm import clicks, metrics, online
 from structsvm.online import interleaving as interleavers
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.statistics import analyse
-from structsvm.oracles import SquaredPairs, get_oracle
+from structsvm.oracles import LOSSES, SquaredPairs, get_oracle
 from structsvm.trainers import fit_path
+from structsvm.trainers.choosing_solver import TRAINERS
 from structsvm.trainers.passes import RankingProblem
 
 CASES: dict[str, Callable[[], Any]] = {}
+LOSS_NAMES = [loss.replace("@k", "@10") for loss in LOSSES]
 
 
 def case(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -87,7 +89,7 @@ THREADS = 1
 @case
 def losses() -> Any:
     out = {}
-    for loss in ("map", "roc", "pairs", "ndcg@10", "ndcg", "mrr", "precision@5"):
+    for loss in LOSS_NAMES:
         for C in (0.1, 30.0):
             out[f"{loss} {C}"] = fitted(structsvm.StructuralRanker(loss, C=C, n_jobs=THREADS))
     return out
@@ -96,8 +98,8 @@ def losses() -> Any:
 @case
 def trainers() -> Any:
     out = {}
-    for solver in ("one_slack", "n_slack", "frank_wolfe"):
-        for sign in (False, True):
+    for solver in (name for name, trainer in TRAINERS.items() if "hinge" in trainer.supports):
+        for sign in (False, True) if "signs" in TRAINERS[solver].supports else (False,):
             out[f"{solver} {sign}"] = fitted(
                 structsvm.StructuralRanker("map", solver=solver, positive=sign, n_jobs=THREADS),
                 *data(30, 11, 9),
@@ -243,7 +245,7 @@ def oracles() -> Any:
     X, y, _ = data(25, 31, 4)
     offsets = np.arange(0, len(y) + 1, 31)
     out = {}
-    for name in ("map", "roc", "pairs", "ndcg@10", "mrr", "precision@5", "squared_pairs"):
+    for name in (*LOSS_NAMES, "squared_pairs"):
         oracle = SquaredPairs() if name == "squared_pairs" else get_oracle(name)
         separator = oracle.bind(y, offsets)
         problem = RankingProblem(X, offsets, separator, n_jobs=THREADS)

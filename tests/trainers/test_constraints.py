@@ -11,7 +11,7 @@ from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.path import fit_path, train
 from tests.trainers import problems
-from tests.trainers.problems import WITH_SIGNS, bind, check_same_bytes, objective
+from tests.trainers.problems import LOSS_NAMES, WITH_SIGNS, bind, check_same_bytes, objective
 
 # penalties that want zeros have none but zeros where C is small
 pytestmark = pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
@@ -85,7 +85,7 @@ def test_the_optimum_is_that_over_all_rankings(constraints, penalty, signs, C):
 # -- signs ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["map", "roc", "pairs", "ndcg@5", "mrr", "precision@3"])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("csr", [False, True])
 def test_all_trainers_agree_under_signs(loss, csr):
     rng = np.random.default_rng(1)
