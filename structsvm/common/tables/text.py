@@ -146,7 +146,7 @@ class _Parser:
             str(self._at[name]): pa.float64() if name in numbers else pa.string()
             for name in names or self._at
         }
-        for size in (_PIECE, len(block) + 1):  # pieces that fit the cache are faster, but a line may be longer
+        for size in (_PIECE, len(block) + 1):  # pieces that fit the cache are faster; a line may be longer
             try:
                 return arrow_csv.read_csv(
                     pa.BufferReader(block),
