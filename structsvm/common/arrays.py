@@ -1,4 +1,5 @@
-"""Arrays in files that may be damaged: sizes are checked before memory is allocated, and no byte is unpickled."""
+"""Read arrays from files that may be damaged: sizes are checked before memory is allocated, and nothing is
+unpickled."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _MAX_MEMBERS = 100_000
 
 
 class Damaged(ValueError):
-    """Error of a damaged file, without its name: the caller that opened the file adds the name and a remedy."""
+    """Error for a damaged file; its message omits the file name, which the caller that opened the file adds with a
+    remedy."""
 
 
 class Header(NamedTuple):
@@ -31,14 +33,15 @@ class Header(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Return the number of bytes as a Python int: a damaged header may declare a number above 64 bits."""
+        """Return the size of the array in bytes, as a Python int because a damaged header may declare a size above 64
+        bits."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_header(file: IO[bytes]) -> Header:
     """Read the header of a ``.npy`` file (version 1.0), but not its array; raise Damaged if invalid."""
     try:
-        # later versions of the format are for other types, and have headers of up to 4 GB
+        # later versions of the format are needed only for other types, and allow headers of up to 4 GB
         if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError
         # a text dtype may declare any width: nothing is allocated for the data yet
@@ -61,7 +64,7 @@ def read_json(raw: bytes) -> Any:
 
 
 class Archive:
-    """The arrays of an ``.npz`` file, each read on request; raises Damaged if one is invalid.
+    """The arrays of an ``.npz`` file, each read on request; an invalid array raises Damaged.
 
     The checksums of the zip format detect flipped bits. They do not protect against crafted files, so code that uses an
     array as indices must check it first.

@@ -1,4 +1,4 @@
-"""Candidate sets: the documents of one query to choose from, and the elements that each of them covers."""
+"""Candidate sets: the documents from which some are chosen for a query, and the elements that each document covers."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class CandidateSet:
     ids : sequence of str or int, optional
         Distinct ids of the documents; ``0 .. n-1`` by default.
     features : array-like of float, shape (n_documents, n_features), optional
-        Document features: scores of retrieval systems, similarities of embeddings. Higher is better; NaN means that
-        the system did not retrieve the document.
+        Document features, such as scores of retrieval systems or similarities of embeddings. Higher values are better;
+        NaN means that the system did not retrieve the document.
     query : str, optional
-        Text of the query (Okapi BM25 needs it), or its name or number.
+        Text of the query, which Okapi BM25 requires, or a name or number of the query.
     costs : array-like of float, shape (n_documents,), optional
         Costs of the documents, > 0, such as numbers of tokens: ``predict(sets, costs=[one.costs for one in sets],
         budget=450)``.
@@ -124,7 +124,7 @@ class CandidateSet:
     ) -> CandidateSet:
         """Return a candidate set from pairwise similarities, such as the cosines of embeddings.
 
-        Methods that compare documents accept it like any other set: SVMDiv with its ``neighbours`` levels, MMR,
+        Methods that compare documents accept this set like any other: SVMDiv with its ``neighbours`` levels, MMR,
         facility location and xQuAD. Methods that read words raise an error.
 
         Parameters
@@ -132,9 +132,9 @@ class CandidateSet:
         similarity : array-like, shape (n_documents, n_documents)
             Symmetric, from -1 to 1, with a diagonal of 1: ``E @ E.T`` of embeddings ``E`` with rows of length 1.
         ids, features, query, costs
-            As for other sets; by default taken from ``documents``.
+            As for :class:`CandidateSet`; taken from ``documents`` by default.
         documents : CandidateSet, optional
-            The same documents as texts: :class:`~structsvm.DiverseRanker` uses their words and the similarity.
+            The same documents as texts: :class:`~structsvm.DiverseRanker` uses both their words and the similarities.
 
         Examples
         --------
@@ -176,7 +176,7 @@ class CandidateSet:
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of the documents' texts (or similarities), 16 hexadecimal digits.
+        """Return a digest of the documents' texts (or similarities), as 16 hexadecimal digits.
 
         Sets with the same documents have the same fingerprint, whatever their order, ids, titles and features. A model
         stores the fingerprints of its training sets.
@@ -215,10 +215,10 @@ class Coverage:
     """The elements that each document of a candidate set covers: the input of the coverage oracle.
 
     An element is a word at an importance level. Elements of one level whose document frequencies lie between the same
-    thresholds share a bin with one benefit. An element that occurs in a single document appears only in ``counts``: no
-    other document can cover it first. Document ``d`` has the shared elements
-    ``doc_elements[doc_start[d]:doc_start[d + 1]]``; element ``e`` is in bin ``element_bin[e]`` and has the documents
-    ``element_documents[element_start[e]:element_start[e + 1]]``.
+    thresholds share a bin, and all elements of a bin have the same benefit. An element that occurs in a single document
+    appears only in ``counts``: no other document can cover it first. Document ``d`` has the shared elements
+    ``doc_elements[doc_start[d]:doc_start[d + 1]]``; element ``e`` is in bin ``element_bin[e]`` and occurs in the
+    documents ``element_documents[element_start[e]:element_start[e + 1]]``.
     """
 
     counts: NDArray[np.int32]
@@ -283,7 +283,7 @@ def check_grades(labels: Any, n_documents: Sequence[int] | None = None) -> list[
         try:
             values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
         except ValueError:
-            problem = "expected rows of one length, one entry for each subtopic, got several lengths"
+            problem = "expected rows of equal length, one entry for each subtopic, got different lengths"
             raise _bad_labels(i, problem) from None
         if values.ndim != 2 or values.dtype.kind not in "buif":
             got = f"{values.dtype} of shape {values.shape}"
@@ -319,7 +319,8 @@ class Limits(NamedTuple):
 def check_limits(
     sets: Sequence[CandidateSet], k: Any, usual: int, costs: Any = None, budget: Any = None
 ) -> list[Limits]:
-    """Return the limits of each set: ``k`` documents; by default the ``usual`` number, or any number under a budget."""
+    """Return the limits of each set: at most ``k`` documents; by default the ``usual`` number or, with a budget, any
+    number."""
     if k is not None or costs is None:
         k = check_whole("k", usual if k is None else k)
     # None: any number of documents, as long as the budget lasts
@@ -373,9 +374,9 @@ def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int
         return np.zeros(0, dtype=np.int64)
     problem = ""
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        problem = f"expected a list of document numbers, got {rows.dtype} of shape {rows.shape}"
+        problem = f"expected a list of document indices, got {rows.dtype} of shape {rows.shape}"
     elif rows.min() < 0 or rows.max() >= n_documents:
-        problem = f"expected numbers from 0 to {n_documents - 1}, got {rows.min()} to {rows.max()}"
+        problem = f"expected indices from 0 to {n_documents - 1}, got {rows.min()} to {rows.max()}"
     elif np.unique(rows).size != rows.size:
         problem = f"expected each document once, got {rows.tolist()}"
     if problem:
@@ -388,7 +389,7 @@ def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
         if value.ndim != 2:
             raise BadInput(argument, f"expected a matrix (n_documents, n_words), got shape {value.shape}")
         check_sparse(value, argument)
-        # a copy in canonical form: entries are words of the document, once each, without zeros
+        # a copy in canonical form: one entry per distinct word of a document, and no zeros
         counts = sparse.csr_matrix(value, dtype=np.float64, copy=True)
         counts.sum_duplicates()
         counts.eliminate_zeros()

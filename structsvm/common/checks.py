@@ -1,5 +1,5 @@
-"""``BadInput``, the error of an invalid value with argument, problem and remedy, checks that raise it, and counts in
-messages."""
+"""``BadInput``, the error that names an invalid argument, the problem and a remedy; checks that raise it; and counts
+for messages."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class _Value(NamedTuple):
 class BadInput(ValueError):
     """Error for an unusable argument, file or entry: what was expected, what was given, and what to do.
 
-    The command line spells an argument ``--C 0`` that Python spells ``C=0``. Therefore ``problem`` and ``remedy`` name
-    other arguments in braces: ``"raise {max_passes}"``; their values, if shown, are in ``others``. ``at`` is the index
-    of the entry in the argument (``"[3, 1]"``), ``code`` is Python code that carries out ``remedy``. A ``Path`` is a
-    file even if an argument has the same name.
+    The command line writes ``--C 0`` where Python writes ``C=0``. Therefore ``problem`` and ``remedy`` name other
+    arguments in braces: ``"raise {max_passes}"``; their values, if shown, are in ``others``. ``at`` is the index of the
+    entry in the argument (``"[3, 1]"``), ``code`` is Python code that carries out ``remedy``. An ``argument`` that is a
+    ``Path`` denotes a file, even if a parameter has the same name.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class BadInput(ValueError):
         self.remedy = remedy
         self.at = at
         self.code = code
-        # as text, so that worker processes can send the error whatever the value
+        # stored as text, so that worker processes can send the error whatever the types of the values
         self.value = None if value is _NOT_GIVEN else _Value.of(value)
         self.others = {name: _Value.of(other) for name, other in (others or {}).items()}
 
@@ -92,7 +92,7 @@ class BadInput(ValueError):
             bare = value.strip("'")
             return f"{options[name]} {bare}"
 
-        # the offender itself: a file, an argument without an option, an option with its value, or a flag
+        # begin with the offender: a file, an argument without an option, an option with its value, or a flag
         head = self._head()
         if not self.is_file and self.argument in options:
             is_flag = self.value is None or self.value.shown == "True"
@@ -109,11 +109,13 @@ class BadInput(ValueError):
         return self._changed(argument=argument, is_file=False)
 
     def recommending(self, argument: str, instead_of: str) -> BadInput:
-        """Return the same error with another argument in the remedy, for a caller that uses another name for it."""
+        """Return the same error with ``argument`` in place of ``instead_of`` in its remedy, for a caller that renames
+        it."""
         return self._changed(remedy=self.remedy.replace(f"{{{instead_of}}}", f"{{{argument}}}"))
 
     def within(self, whole: str | PurePath) -> BadInput:
-        """Return the error for the file or argument that contains ``argument``, such as the file of ``X``."""
+        """Return the same error for the file or argument that contains ``argument``, such as the file that contains
+        ``X``."""
         problem = f"{self._head()}{self.at}: {self.problem}"
         is_file = isinstance(whole, PurePath)
         return self._changed(argument=str(whole), is_file=is_file, problem=problem, at="", value=None)
@@ -153,7 +155,8 @@ def check_number(
     open_end: bool = False,
     remedy: str = "",
 ) -> None:
-    """Raise unless ``value`` is a finite number in [least, most], or (least, most] with ``open_end``; not a bool."""
+    """Raise unless ``value`` is a finite number in [least, most], or (least, most] with ``open_end``; raise for a bool,
+    too."""
     kind = numbers.Integral if whole else numbers.Real
     # compared, not converted: comparisons with NaN are False, and an integer may be too large for a float
     number: Any = value
@@ -174,7 +177,7 @@ def check_whole(
 ) -> int:
     """Return ``value`` as an int; raise unless it is an integer from ``least`` to ``most``.
 
-    With ``floats``, floats without a fraction are accepted, too: ``1e6`` for a million steps.
+    With ``floats``, floats with an integral value are accepted, too, such as ``1e6`` for a million steps.
     """
     fractional = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
     number = int(value) if floats and fractional and float(value).is_integer() else value

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from structsvm.common.user_warnings import warn_user
 
-_CACHE_REMEDY = "the environment variable NUMBA_CACHE_DIR names another folder"
+_CACHE_REMEDY = "set the environment variable NUMBA_CACHE_DIR to another folder"
 
 
 _MOMENT = 1.0
@@ -20,7 +20,7 @@ _MOMENT = 1.0
 
 class _State:
     def __init__(self) -> None:
-        self.depth = 0  # compiling a kernel also compiles the kernels that it calls, nested in each other
+        self.depth = 0  # compiling a kernel also compiles the kernels that it calls: compilations nest
         self.since = 0.0  # start time of the outermost kernel
         self.gc_was_enabled = False
         self.seconds = 0.0
@@ -35,14 +35,14 @@ _state = _State()  # Numba compiles one function at a time, in whichever thread
 
 
 def clock() -> float:
-    """Return the seconds of a clock that stops while kernels are compiled."""
+    """Return the time, in seconds, of a clock that stops while kernels are compiled."""
     now = time.perf_counter()
     running = now - _state.since if _state.depth else 0.0
     return now - _state.seconds - running
 
 
 def compiled() -> int:
-    """Return the number of functions that this process has compiled, without those loaded from disk."""
+    """Return the number of functions that this process has compiled, excluding those loaded from disk."""
     return _state.count
 
 
@@ -66,11 +66,11 @@ def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
                 _state.notified.add(id(listener))
                 listener("compiling" if kept_in is None else "compiling, once")
         if not caches:
-            pass  # a function without a file, as in a console, is compiled in each process
+            pass  # a function without a source file, such as one typed in a console, is compiled in each process
         elif kept_in is None:
-            not_kept("no folder for it can be written")
+            not_kept("no cache folder is writable")
         elif not usual:
-            why = "as the usual folder cannot be written"
+            why = "because the usual folder is not writable"
             _warn(f"compiled code is kept in {kept_in}, {why}; {_CACHE_REMEDY}")
     _stop()
     _state.count += 1

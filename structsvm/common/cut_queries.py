@@ -1,7 +1,8 @@
 """Warning about queries that the folds of scikit-learn's cross-validation split.
 
 A split query has rows in the training part and in the test part, so that its score does not refer to a whole query. No
-scikit-learn callback sees both parts: a model records its query ids in ``fit``, and its scorer compares them.
+scikit-learn callback sees both parts, so a model records its query ids in ``fit``, and its scorer compares the ids of
+the test part with them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from structsvm.common.names import QID
 from structsvm.common.rows import warn_user
 
 _TRAINED_ON: WeakKeyDictionary[Any, NDArray[Any]] = WeakKeyDictionary()
-"""Query ids of the training part by model, from ``fit`` until the model is measured."""
+"""Query ids of each model's training part, kept from ``fit`` until the model is scored."""
 
 
 def note_queries(model: Any, X: Any, qid: Any) -> None:
@@ -30,8 +31,8 @@ def note_queries(model: Any, X: Any, qid: Any) -> None:
 
 
 def warn_of_cut_queries(model: Any, qid: Any) -> None:
-    """Warn if the model was trained on rows of a query that it is measured on."""
-    # scikit-learn scores a pipeline, of which only the last step has recorded its queries
+    """Warn if a query on which the model is scored also has rows among its training data."""
+    # scikit-learn may score a pipeline, of which only the last step has recorded its query ids
     steps = getattr(model, "steps", None)
     before = _TRAINED_ON.get(steps[-1][1] if steps else model)
     if before is None or qid is None or np.ndim(qid) != 1 or not _in_cross_validation():
@@ -42,8 +43,8 @@ def warn_of_cut_queries(model: Any, qid: Any) -> None:
     shared = np.intersect1d(before, now)
     if shared.size:
         warn_user(
-            f"cross-validation: {shared.size} of {np.unique(now).size} queries of a test part have rows in its "
-            f"training part, too, such as {shared[0]}, so that scores do not refer to whole queries; split by query: "
+            f"cross-validation: {shared.size} of {np.unique(now).size} queries of a test part, such as {shared[0]}, "
+            "also have rows in the training part, so that scores do not refer to whole queries; split by query: "
             "cv=QueryKFold()"
         )
 

@@ -1,4 +1,4 @@
-"""Escape text from files, so that terminals and pages show control characters instead of obeying them."""
+"""Escape text from files, so that terminals and pages show control characters instead of interpreting them."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _hint(name: str, known: Collection[str]) -> str:
     if (here := name_here(name)) in known:
         return f"; structsvm calls it {here!r}"
     if name in ("verbose", "eval_set"):
-        return "; fit takes verbose, and validation=(X, y, qid) if training watches a measure"
+        return "; pass verbose to fit, and validation=(X, y, qid) if training monitors a measure"
     near = get_close_matches(name, known, 1)
     listed = ", ".join(each for each in known if each != "self")
     return f"; did you mean {near[0]!r}?" if near else f"; expected one of {listed}"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def needed(by: str, install: str) -> Iterator[None]:
-    """Raise ImportError with the command that installs a package, if an import of it in this block fails."""
+    """If an import in this block fails, raise ImportError with the command that installs the missing package."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,9 +1,9 @@
 """Read text with any compression, and write files atomically.
 
-All text is UTF-8; a byte order mark at its beginning is skipped. Text whose ids would not remain distinct is refused
-with file and line: bytes that are not UTF-8 (they would all become U+FFFD), a NUL byte (NumPy truncates strings there),
-a later byte order mark (as in concatenated files). To bound memory, lines longer than ``MAX_LINE_BYTES`` and compressed
-files that expand to more than ``max_expansion`` times their size are refused, too.
+All text is UTF-8; a byte order mark at its beginning is skipped. Text whose ids would not remain distinct is refused,
+and the error names file and line: bytes that are not UTF-8 (they would all become U+FFFD), a NUL byte (NumPy truncates
+strings there), a later byte order mark (as in concatenated files). To bound memory, lines longer than
+``MAX_LINE_BYTES`` and compressed files that expand to more than ``max_expansion`` times their size are refused, too.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ MAX_LINE_BYTES = 1 << 25
 MAX_EXPANSION = 200.0
 """Default limit on the bytes of text per byte of a compressed file.
 
-Public LETOR files reach 35 with gzip and 83 with bzip2, runs 10; NUL bytes reach 1,030 with gzip and millions with
-bzip2.
+Public LETOR files reach 35 with gzip and 83 with bzip2, run files reach 10; NUL bytes reach 1,030 with gzip and
+millions with bzip2.
 """
 
 FREE_BYTES = 1 << 26
@@ -165,7 +165,7 @@ def _decompress_streams(source: IO[bytes], decompressor: Any, n_bytes: int) -> I
 
 
 def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Iterator[bytes]:
-    """Yield the decompressed bytes, about ``n_bytes`` at a time, without byte order mark.
+    """Yield the decompressed bytes, about ``n_bytes`` at a time, without a byte order mark.
 
     A stream is opened only once: its first bytes determine the compression, and a compressed stream is read completely
     first.
@@ -185,7 +185,7 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
         size = source.seek(0, os.SEEK_END)
         source.seek(0)
         total = 0
-        begin: bytes | None = b""  # the first bytes until there are enough to hold a mark, then None
+        begin: bytes | None = b""  # the first bytes, until they can hold a byte order mark; then None
         for piece in _decompress(path, kind, source, n_bytes):
             total += len(piece)
             if total > max(FREE_BYTES, factor * size):
@@ -208,7 +208,7 @@ def _refuse_long_lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
     """Yield the pieces; raise at a line longer than ``MAX_LINE_BYTES``."""
     # Lines need not be searched one by one: from each position, the last line feed within the limit is searched
     # backwards; if there is none, the line is too long.
-    lines = begun = 0  # whole lines so far, and bytes of the unfinished line after them
+    lines = begun = 0  # complete lines so far, and bytes of the incomplete line after them
     for piece in pieces:
         at, first = 0, MAX_LINE_BYTES - begun
         while len(piece) - at > first:
@@ -226,16 +226,16 @@ def _refuse_long_lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
 
 def _as_bytes(buffer: Any) -> NDArray[np.uint8]:
     array = np.frombuffer(buffer, dtype=np.uint8)
-    array.flags.writeable = False  # a single array type for the kernels, whatever the source
+    array.flags.writeable = False  # read-only, so that kernels receive one array type whatever the source
     return array
 
 
 def read_text(path: Path, *, max_expansion: float | None = None) -> NDArray[np.uint8]:
-    """Return the decompressed bytes of a text file, without byte order mark and ending in a line feed; empty for an
+    """Return the decompressed bytes of a text file, without a byte order mark and ending in a line feed; empty for an
     empty file.
 
-    A plain file that ends in a line feed is mapped, not read, and its lines are not bounded. Streams are read to the
-    end.
+    A plain file that ends in a line feed is mapped into memory, not read, and its lines may have any length. Streams
+    are read to the end.
     """
     # mapped if possible: a large text then takes no memory, and kernels read it from the page cache
     if not is_stream(path) and compression(path) is None:
@@ -283,8 +283,9 @@ def destination(path: Path) -> Path:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """Return an unused hidden name in the folder of ``path`` that ends in ``suffix``, short enough for file systems."""
-    # 30 characters of up to 4 bytes, with the added parts, make 135 bytes; the narrowest limit in use is 143
+    """Return an unused hidden path beside ``path`` that ends in ``suffix`` and is short enough for every file
+    system."""
+    # 30 characters of up to 4 bytes and the added parts make at most 135 bytes; the smallest limit in use is 143
     return path.with_name(f".{path.name[:30]}.{secrets.token_hex(4)}{suffix}")
 
 
@@ -329,7 +330,7 @@ def parse_object(line: bytes | str, path: Path, number: int) -> dict[str, Any]:
 
 
 def decode(raw: bytes, place: str) -> str:
-    """Return the text of a line or an id; raise ValueError, with ``place``, for bytes that the module refuses."""
+    """Return the text of a line or an id; raise ValueError, naming ``place``, for bytes that this module refuses."""
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -347,7 +348,8 @@ def decode(raw: bytes, place: str) -> str:
 
 
 def shorten(offender: bytes | str, width: int = 40) -> str:
-    """Return text for an error message: quoted, with control characters escaped, and truncated to ``width``."""
+    """Return text for an error message: quoted, with control characters escaped, and truncated to ``width``
+    characters."""
     offender = offender[: 4 * width]
     text = offender.decode("utf-8", "backslashreplace") if isinstance(offender, bytes) else offender
     shown = ascii(text) if not text.isprintable() else f"'{text}'"
@@ -359,7 +361,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Yield a binary file that replaces ``path`` when the block ends, and is removed if the block raises.
 
     The file is compressed if the suffix of ``path`` is ``.gz``, ``.bz2`` or ``.xz``. The target of a symbolic link is
-    replaced, and the link stays; the permissions of an earlier file are kept.
+    replaced, and the link itself is kept; the permissions of an earlier file are kept.
     """
     # written under another name in the same folder, synchronised, then renamed, which is atomic
     part: Path | None = None
@@ -384,6 +386,6 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
             missing = "" if path.parent.is_dir() else "; create its folder first"
-            problem = f"not written, any earlier file is untouched ({error.strerror}){missing}"
+            problem = f"not written; any earlier file is unchanged ({error.strerror}){missing}"
             raise OSError(error.errno, problem, str(path)) from error
         raise

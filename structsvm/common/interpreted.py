@@ -1,8 +1,8 @@
-"""``run``: call a kernel in interpreted form while compiling it would take longer than the work so far.
+"""``run``: call a kernel in interpreted form as long as compiling it would take longer than its work so far.
 
 Otherwise the first fit on a small data set would wait seconds for code that runs for milliseconds. A process that
-spends much time in Python leaves a mark on disk, which makes the next process compile. Python and compiled code round
-each operation alike, so that results have the same bits.
+spends much time in interpreted kernels leaves a mark on disk, which makes the next process compile. Python and compiled
+code round each operation alike, so that results have the same bits.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from structsvm.common.kernel import SHARED, is_kernel
 from structsvm.common.numba_internals import is_kept, mark_of
 
 _SECONDS = 1.0
-"""Time per process that a kernel may run in Python: half the time that compiling such a kernel takes."""
+"""Seconds for which each process may run a kernel in Python: half the time that compiling a typical kernel takes."""
 
 _MARK_SECONDS = 0.25
-"""Time in Python after which the kernel is marked for compilation by the next process."""
+"""Seconds in Python after which a kernel is marked for compilation by the next process."""
 
 
 class _State:
@@ -62,7 +62,8 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
 
 
 def as_python(compiled: Any) -> FunctionType:
-    """Return the Python function of a kernel, in which kernels of the same folder are Python; sums stay compiled."""
+    """Return the Python function of a kernel; kernels of its folder that it calls are interpreted, too, but sums are
+    compiled."""
     # a copy of the function whose globals have Python functions in place of kernels
     function: Any = compiled.py_func
     names = dict(function.__globals__)

@@ -34,13 +34,13 @@ SHARED = "structsvm.common.portable"
 """Folder whose kernels may be called from everywhere: sums and elementary functions."""
 
 CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.compiled",)}
-"""Folders whose kernels call kernels of other folders; the called folders call no further ones."""
+"""Folders whose kernels call kernels of other folders; kernels of the latter call no further folders."""
 
 _ALLOCATING = {
     "arange", "argsort", "astype", "copy", "cumsum", "empty", "empty_like", "eye", "flatnonzero", "full", "max", "mean",
     "min", "ones", "sort", "sum", "zeros", "zeros_like",
 }  # fmt: skip
-"""Functions and methods that return new arrays, or for which Numba allocates some."""
+"""Functions and methods that return new arrays, or that allocate arrays in Numba's implementation."""
 
 
 @overload
@@ -51,8 +51,9 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile ``function``, without the GIL, when it is first called, and cache the machine code.
 
     ``options`` are passed to :func:`numba.njit`. Numba optimises a kernel again within each of its callers, so that a
-    kernel with a single caller is ``inline="always"``. Only kernels that allocate arrays count references: otherwise
-    each call with two arrays, and each slice, would cost some 25 ns, ten times a product of 20 numbers.
+    kernel with a single caller should be declared ``inline="always"``. Only kernels that allocate arrays count
+    references, because counting adds some 25 ns to each call with two arrays and to each slice, ten times the cost of a
+    dot product of 20 numbers.
     """
     if function is None:
         return lambda function: kernel(function, **options)
@@ -93,8 +94,8 @@ def _digest(path: str, modified: int, size: int) -> bytes:
 def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
     """Return names and digests of the files that the code of a kernel depends on.
 
-    These are all files of the same folder, of ``SHARED`` and of the folders that it calls, and the files that implement
-    compilation.
+    These are all files of the kernel's folder, of ``SHARED`` and of the folders whose kernels it calls, and the files
+    that implement compilation.
     """
     # digests instead of times, which differ between installations of the same files; a file is read again only if its
     # time or size changes

@@ -64,7 +64,7 @@ def attach(package: str, **labels: Mapping[str, str]) -> Attached:
 
 
 def homes(package: str) -> dict[str, str]:
-    """Return the module of each name that ``package`` exports, without importing it."""
+    """Return the module of each name that ``package`` exports, without importing the modules."""
     import_module(package)
     return dict(_HOMES.get(package, {}))
 

@@ -27,7 +27,7 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 def in_threads(job: Callable[[int], Any], tasks: Sequence[int], workers: int) -> Iterator[Any]:
-    """Yield the outcomes of compiled tasks as they finish, each from a thread.
+    """Run compiled tasks in threads, and yield their results as they finish.
 
     Compiled code does not react to Ctrl-C, but the waiting main thread does.
     """

@@ -36,7 +36,8 @@ def plain_name(name: str) -> str:
 
 
 def feature_names(names: Iterable[object] | None, n_features: int) -> list[str]:
-    """Return the names of features in output; without names, ``feature 1, ...``, as LETOR files count from 1."""
+    """Return the names of features in output; without ``names``, ``feature 1, ...``, because LETOR files count from
+    1."""
     return [f"feature {j + 1}" for j in range(n_features)] if names is None else [str(name) for name in names]
 
 

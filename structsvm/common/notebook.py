@@ -1,4 +1,4 @@
-"""``html_by``: views of results in notebooks that name a function of ``structsvm.plots`` without importing it."""
+"""``html_by``: show results in notebooks by a function of ``structsvm.plots``, which is imported only when needed."""
 
 from __future__ import annotations
 

@@ -114,7 +114,8 @@ def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root:
         return None
 
     class Locator(_BESIDE):  # type: ignore[misc, valid-type]
-        """Locator of the first writable folder; earlier folders are read, as other users may have compiled there."""
+        """Locator of the first writable folder; earlier folders are read, too, as they may contain code that other
+        users compiled."""
 
         get_source_stamp = stamp
 

@@ -26,7 +26,7 @@ def stacklevel_of_user() -> int:
 
 @contextmanager
 def ordered_columns() -> Iterator[None]:
-    """Ignore scikit-learn's warning about missing feature names; the columns are in the order of the model."""
+    """Ignore scikit-learn's warning about missing feature names, for columns that are in the order of the model."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         yield

@@ -71,7 +71,8 @@ class Point(NamedTuple):
 
 
 def _root(slope: Callable[[float], float]) -> float:
-    """Return the root in [0, 1] of a decreasing slope, rounded down, or the nearer endpoint if there is no root."""
+    """Return the root in [0, 1] of the decreasing function ``slope``, rounded down, or the nearer endpoint if it has
+    none."""
     # With sign constraints the dual value along a segment is concave but not quadratic, so that bisection is needed. An
     # interval halved 40 times is far shorter than any useful step. Its lower end is returned, so that the dual value
     # does not decrease.
@@ -98,7 +99,7 @@ class BlockDual:
         n, m = problem.n_queries, problem.n_features
         n_slots, n_numbers = cache_size(problem), slot_size(problem)
         if n_slots is None:
-            expected = f"expected memory for three planes per query ({24e-9 * n_numbers:.1f} GB here)"
+            expected = f"expected memory for three planes per query ({24e-9 * n_numbers:.1f} GB)"
             raise BadInput("frank_wolfe", expected, "use {solver='one_slack'}")
         if problem.support is None:
             self._start: Int = np.arange(n + 1, dtype=np.int64) * m
@@ -234,8 +235,8 @@ class BlockDual:
     def solve(self, w: Float, primal: float, tol: float, n_jobs: int = 1) -> Float:
         """Solve the problem over the cached planes by Newton's method from ``w``; return the point at which to add
         planes."""
-        # A dual value within ``tol`` of ``primal`` suffices. The solution may be worse than the current masses, which
-        # come from earlier smoothing: the best point on the segment between the two dual points is taken.
+        # A dual value within ``tol`` of ``primal`` suffices. The solution may have a lower dual value than the previous
+        # masses, so that the best point on the segment between the two dual points is taken.
         missing = primal - self.value
         solution = minimise(
             self.planes,
@@ -292,7 +293,8 @@ class BlockDual:
         self._clip()
 
     def redistribute(self, target: float) -> bool:
-        """Sweep over the cached planes until their part of the gap is at most ``target``; return whether it is."""
+        """Sweep over the cached planes until their part of the gap is at most ``target``; return whether ``target`` was
+        reached."""
         # The gap is estimated by the sum of the gaps of the queries, each measured when the sweep visits the query.
         # Each visit makes up to three moves.
         done = False
@@ -353,7 +355,7 @@ def _move(point, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation
             for k in range(n):
                 gap -= alpha[k] * violation[k]
         if worst < 0 or worst == best or violation[best] <= violation[worst]:
-            break  # the masses of this query are optimal for fixed masses of the others
+            break  # the masses of this query are optimal for fixed masses of the other queries
         if best < n and worst < n:
             curvature = squared_distance(pool[best, lo:hi], pool[worst, lo:hi])
         else:
@@ -415,7 +417,7 @@ def _sweep(point, first, last, new_loss, new_joint, slots, n_steps, now, room, p
             count[q] = n
             slots[q] = slot
             if n_steps == 0 and slot < alpha.shape[1]:
-                age[q, slot] = now  # the line search after a certificate may give it mass
+                age[q, slot] = now  # the line search after a certificate may give this plane mass
         gap += _move(
             Point(own, own_total, own_low, own_high), pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], n_steps,
             now, violation,

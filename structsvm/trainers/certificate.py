@@ -25,8 +25,8 @@ _TINY = 1e-300
 _BOUND_ROUNDING = 1e-7
 """Relative amount by which a lower bound may exceed an upper bound because of rounding."""
 _LEAST_GAIN = 3.0
-"""Minimum relative reduction of the objective from its value at zero weights, in multiples of ``tol``; if it is
-smaller, a NothingLearnedWarning is issued."""
+"""Minimum relative reduction of the objective from its value at zero weights, in multiples of ``tol``; for a smaller
+reduction, a NothingLearnedWarning is issued."""
 _LARGEST_GAIN = 0.01
 """Upper limit on the minimum relative reduction, for a large ``tol``."""
 _CANCELLATION = 1e-11
@@ -138,8 +138,8 @@ class Fit:
         Number of steps of the trainer: cuts (one_slack), added constraints (n_slack), block updates (frank_wolfe),
         Newton steps (newton).
     n_passes : int
-        Number of passes over the data, both for training (with updates after a few queries or after all) and for
-        measuring the primal value; each pass calls the oracle once per query.
+        Number of passes over the data, both for training (with updates after a few queries or after all queries) and
+        for measuring the primal value; each pass calls the oracle once per query.
     n_cuts : int
         Number of cuts held at the end.
     seconds : float
@@ -357,7 +357,8 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
 
 
 def _loose_bound(history: list[Progress]) -> str:
-    """Name the bound that is probably loose, which is the one that changed more in the last quarter of the passes."""
+    """Return a phrase that names the probably loose bound: the bound that changed more in the last quarter of the
+    passes."""
     # In 52 stopped fits one bound was at least twice as far from the optimum as the other: this rule named it in 42 of
     # them. Naming the bound that had been constant for longest was right in 12 of 42.
     if len(history) < 4:

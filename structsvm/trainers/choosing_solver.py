@@ -52,8 +52,8 @@ def choose(problem: Problem, options: Options, solver: Solver) -> Callable[[floa
     """Return a function from C to the name of the trainer; raise BadInput if no trainer supports the options."""
     smooth = bool(getattr(problem, "smooth", False))
     able = check_solver(solver, options, set() if smooth else {"hinge"})
-    # "auto": newton needs the fewest passes for smooth losses; for others, frank_wolfe does up to ``largest_C``, then
-    # one_slack
+    # "auto": newton needs the fewest passes for smooth losses; for others, frank_wolfe does up to ``largest_C``, and
+    # one_slack above it
     if solver != "auto":
         return lambda C: solver
     if smooth and "newton" in able:
@@ -69,8 +69,9 @@ def largest_C(problem: Problem) -> float:
     for always."""
     # With fewer than ten queries, the few planes per query of frank_wolfe are too coarse a model. If Newton's method
     # over the planes can take over, any C is suitable. Otherwise steps are too long if C is large for the number of
-    # queries or the features are large: one_slack becomes faster at a pull between 20 and 100, and above that
-    # frank_wolfe stalls (experiments/benchmarks/solvers.py), even earlier if a few features are far larger than others.
+    # queries or the features are large: one_slack becomes faster where C times ``_pull`` is between 20 and 100, and
+    # above that range frank_wolfe stalls (experiments/benchmarks/solvers.py), even earlier if a few features are far
+    # larger than others.
     if problem.n_queries < 10 or cache_size(problem) is None:
         return 0.0
     if pays(problem):
@@ -80,6 +81,6 @@ def largest_C(problem: Problem) -> float:
 
 
 def _pull(problem: Problem) -> float:
-    """Return the largest query weight times the mean squared norm of the joint features of a sample of cuts at zero."""
+    """Return the largest query weight times the mean squared norm of joint features at zero weights, from a sample."""
     total, n = sampled_squares(problem)
     return float(problem.weights.max()) * total / n

@@ -140,8 +140,8 @@ class Trainer(NamedTuple):
 
 
 def refuse(solver: str, missing: Set[str], able: list[str], options: Options) -> BadInput:
-    """Return the error for a trainer without the abilities ``missing``; ``able`` names the trainers that have them
-    all."""
+    """Return the error for a trainer without the abilities ``missing``; ``able`` names the trainers that have all of
+    them."""
     what = " and ".join(text for name, text in ABILITIES.items() if name in missing)
     remedy = f"use {{solver={able[0]!r}}}" if len(able) == 1 else f"use one of {', '.join(map(repr, able))}"
     return BadInput(

@@ -13,8 +13,8 @@ from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
 
 _IDLE = 25
-"""Number of consecutive solves in which a cut has no mass after which it is dropped. With fewer, dropped cuts come
-back; with more, unused cuts slow the QP."""
+"""A cut is dropped after this number of consecutive solves in which it has no mass. With fewer solves, dropped cuts
+come back; with more, unused cuts slow down the QP."""
 
 
 class GrowingPlanes:

@@ -1,4 +1,4 @@
-"""The forces of LambdaRank between documents, which replace the gradient that a ranking measure does not have.
+"""The forces of LambdaRank between documents, used in place of a gradient, because ranking measures have none.
 
 Burges, Ragno and Le (2006); Yue's thesis, section 3.4.2, (3.18) and (3.19). ``lambda_ij = |U after swapping i and j -
 U| / (1 + exp(s_i - s_j))`` for ``y_i > y_j`` pulls ``i`` up and pushes ``j`` down.
@@ -30,7 +30,7 @@ class Utility:
 
     kind: int
     k: int  # cut-off of NDCG, or -1 for none
-    relevance: float  # least label of a relevant document, for AP and MRR
+    relevance: float  # lowest label of a relevant document, for AP and MRR
     gain: Gain  # gain of a label, for NDCG; negative labels have gain 0
 
     @classmethod
@@ -90,7 +90,7 @@ def _ranked(scores: Float, lengths: Int) -> Int:
 
 
 def _depth(utility: Utility) -> int:
-    """Return the number of top ranks that matter: a swap of two documents below them does not change the utility."""
+    """Return the rank index from which on swapping two documents does not change the utility."""
     deepest = np.iinfo(np.int64).max
     return min(utility.k, deepest) if utility.kind == _NDCG and utility.k > 0 else deepest
 

@@ -96,12 +96,13 @@ class _Phase(Enum):
 
 
 class _Average(Enum):
-    """How a descent chooses the point to certify: the average of its iterates, scaled or plain, or none."""
+    """How a descent chooses the point to certify: the average of its iterates, scaled or plain, or no average."""
 
     SCALED = auto()
     PLAIN = auto()
     NONE = auto()
-    """No average: certify the ``w`` of the dual point, which is better near the optimum of few queries."""
+    """No average: certify the ``w`` of the dual point, which is the better point near the optimum if queries are
+    few."""
 
 
 class _Search:
@@ -123,7 +124,7 @@ class _Search:
         # hinge at the best weights for the last C is known. Sweeps over the cached planes then adapt the masses.
         dual, record = self.dual, self.record
         record.lower(dual.value)
-        if dual.best is not None:  # the objective of the best weights for the new C needs no pass
+        if dual.best is not None:  # the objective of these weights for the new C needs no pass
             w, risk = dual.best
             record.upper(0.5 * dot(w, w) + self.C * risk, w)
         if record.done:
@@ -176,7 +177,7 @@ class _Search:
         far = self.record.gap > (_FAR if many else _FAR_OF_FEW)
         late = self.record.n_passes >= _PATIENCE
         wide = self.problem.n_features > _WIDEST * self.problem.n_queries
-        if self.phase is _Phase.SOLVE:  # once begun, it is continued
+        if self.phase is _Phase.SOLVE:  # once begun, solving continues
             return _Phase.SOLVE
         if self.phase is _Phase.HALF_WAY:  # a descent is followed by at most two certificates
             self.sweep(self.record.primal - self.dual.value)
@@ -199,7 +200,8 @@ class _Search:
         return 0.5 * (last + self.dual.w) if self.phase is _Phase.HALF_WAY else None
 
     def sweep(self, missing: float) -> bool:
-        """Move mass among the cached planes until their gap is at most ``_SWEPT * missing``; return whether it is."""
+        """Move mass among the cached planes until their gap is at most ``_SWEPT * missing``; return whether it was
+        reached."""
         done = self.dual.redistribute(_SWEPT * missing)
         self.record.lower(self.dual.value)
         return bool(done)
@@ -229,5 +231,5 @@ class _Search:
 
 def pays(problem: Problem) -> bool:
     """Return whether the problem is large enough for Newton's method over the cached planes to replace sweeps."""
-    # with fewer queries, its many products with the planes cost more than the passes that it saves
+    # with fewer queries, the method's many products with the planes cost more than the passes that it saves
     return problem.n_queries >= max(100, 2 * problem.n_features)

@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 4096
 
 
 class Epoch(NamedTuple):
-    """Argument of the callback after each epoch: its number, and the mean utilities on training and validation
+    """Argument of the callback after each epoch: the epoch's number, and the mean utilities on training and validation
     queries."""
 
     number: int
@@ -84,8 +84,8 @@ def ascend(
     validation: tuple[Any, Float, Int] | None = None,
     callback: Callable[[Epoch], object] | None = None,
 ) -> LambdaRankFit:
-    """Train with Adam on mini-batches of queries, from ``start``; return the best epoch on ``validation``, or the last
-    one.
+    """Train with Adam on mini-batches of queries, from ``start``; return the scorer of the epoch that is best on
+    ``validation``, or of the last epoch.
 
     ``y`` and ``offsets`` refer to rows grouped by query: grouped row ``i`` is row ``order[i]`` of ``X`` (row ``i``
     without ``order``). ``X`` is never copied as a whole.

@@ -49,7 +49,7 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
             w0 = _of_part(smooth, C, options, record)
         at_zero = smooth.tangent(np.zeros(problem.n_features))
         record.n_passes += 1
-    # drop the curvature (one number per row), as memory should hold only that of the current point
+    # drop the curvature (one number per row), as memory should hold only the curvature at the current point
     start.kept["tangent at zero"] = at_zero._replace(curvature=None)
     w = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     if w.any():
@@ -58,8 +58,8 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
 
 
 def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorder) -> Float:
-    """Return the optimum over every eighth range of queries, where a step costs an eighth; zero weights for few
-    queries."""
+    """Return the optimum over every eighth range of queries, for which a step costs an eighth as much; return zero
+    weights for few queries."""
     part = problem.part(_PARTS) if isinstance(problem, RankingProblem) else None
     if part is None:
         return np.zeros(problem.n_features)

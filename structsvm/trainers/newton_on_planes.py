@@ -21,11 +21,11 @@ the planes again:
     M(w) - D = 1/2 ||g||^2 + sum_q c_q (max_k v_qk - sum_k p_qk v_qk).
 
 The first term is the remaining error of Newton's method, the second the error of smoothing (Nesterov, "Smooth
-minimization of non-smooth functions", Mathematical Programming 2005, section 4.1). Newton steps are made at one ``mu``
-until the first term is at most half the second; then ``mu`` is reduced. Starting with the smallest ``mu`` takes many
-more steps, because the Hessian then changes within a small part of each step. The trainer takes its dual point from the
-smallest ``mu``. It adds planes near the *centre*, the minimiser for the largest ``mu``, because the minimiser of ``M``
-moves to regions where the few planes approximate the objective poorly.
+minimization of non-smooth functions", Mathematical Programming 2005, section 4.1). Newton steps are made at a fixed
+``mu`` until the first term is at most half the second; then ``mu`` is reduced. Starting with the smallest ``mu`` takes
+many more steps, because the Hessian then changes within a small part of each step. The trainer takes its dual point
+from the smallest ``mu``. It adds planes near the *centre*, the minimiser for the largest ``mu``, because the minimiser
+of ``M`` moves to regions where the few planes approximate the objective poorly.
 
 Violations are linear in ``w``, so that a search along a step computes the products of the planes with the step only
 once. The Newton equations are solved by conjugate gradients, preconditioned by the diagonal. Planes with negligible

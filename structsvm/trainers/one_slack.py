@@ -91,7 +91,7 @@ class _State:
         """Make one pass at a point; return its cut and the objective."""
         cut = self.problem.cut(point)
         hinge = max(0.0, cut.loss - dot(cut.joint, point))
-        # each cut is a lower bound at every point: an earlier cut may exceed the hinge from an approximate oracle
+        # each cut is a lower bound at every point, and an earlier cut may exceed the hinge from an approximate oracle
         if not self.problem.exact:
             hinge = max(hinge, self.pool.value(point))
         value = self.penalty(point) + self.C * hinge

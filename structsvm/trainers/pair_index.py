@@ -17,7 +17,7 @@ class PairIndex(NamedTuple):
 
     rows: Int  # grouped by query, in ascending order of grade; query q has starts[q]:starts[q + 1]
     starts: Int
-    threshold: Float  # alias table (Walker 1977) from a uniform number to a query, in constant time
+    threshold: Float  # alias table (Walker 1977), which maps a uniform number to a query
     alias: Int
     groups: Int  # query q has the grades groups[q]:groups[q + 1]; empty if all documents form pairs
     group_starts: Int  # index in rows of the first row of each grade
@@ -67,8 +67,9 @@ def index_pairs(
         group_query = number[first]
         ends = np.asarray(group_size * (n[group_query] - group_size), dtype=np.float64)
         n_pairs = np.bincount(group_query, weights=ends, minlength=lengths.shape[0])
-    # ``ends`` is the number of pairs with one document in the group. If a group is sampled in proportion to it, and
-    # then a document of another grade, each pair is equally likely (and counted once from either of its documents).
+    # ``ends`` is the number of pairs with one document in the group. If a group is sampled in proportion to ``ends``,
+    # and then a document of another grade, each pair is equally likely. (Each pair is counted twice, once per
+    # document.)
     mass = n_pairs if normalize == "pairs" else (n_pairs > 0).astype(np.float64)
     if weights is not None:
         mass = mass * weights
@@ -115,7 +116,7 @@ def _running_share(ends: Float, groups: Int) -> Float:
 
 
 def _alias_table(mass: Float) -> tuple[Float, Int]:
-    """Return an alias table (Vose 1991): replace a uniform ``i`` by ``alias[i]`` with probability ``1 -
+    """Return an alias table (Vose 1991): a uniform index ``i`` is to be replaced by ``alias[i]`` with probability ``1 -
     threshold[i]``."""
     n = mass.shape[0]
     threshold, alias = np.ones(n), np.arange(n)
@@ -191,7 +192,8 @@ def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: i
     rows, starts, threshold, alias, groups, group_starts, share = index
     for i in range(n):
         for slot in range(at + i * batch, at + i * batch + each):
-            # one number selects the entry and decides about its alias, because its fractional part is also uniform
+            # the integer part of x selects the entry; the fractional part is also uniform and chooses the entry or its
+            # alias
             x = _uniform(key, 3 * number) * threshold.shape[0]
             q = np.int64(x)
             if x - q >= threshold[q]:

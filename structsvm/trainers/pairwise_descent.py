@@ -68,7 +68,8 @@ class Descent:
 
 
 def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int, y: Float | None = None) -> Float:
-    """Return the mean of ``||p^v||^2`` over pairs, or of ``||y p^v||^2`` if labels are given, for each view.
+    """Return, per view, the mean of ``||p^v||^2`` over pairs with feature differences ``p^v``, or of ``||y p^v||^2``
+    with labels.
 
     The means are estimated from ``_NORM_PAIRS`` sampled pairs.
     """
@@ -219,7 +220,7 @@ def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int
 # 2. computes coefficients from them (``_weigh``), all with the weights before the step;
 # 3. shrinks the weights by 1 - eta lam, which only changes ``scale``, and adds the pairs to ``direction``;
 # 4. adds now * weights to the weighted sum over time. This sum is total * direction - correction: when ``direction``
-#    changes, ``correction`` changes by total times as much, so that the sum of earlier steps remains the same.
+# changes, ``correction`` changes by ``total`` times that change, so that the sum of earlier steps remains the same.
 
 _BLOCK = 32
 """Number of pairs that are sampled and prefetched ahead of their steps: enough to hide memory latency, and few enough

@@ -1,7 +1,7 @@
 """The pass over the data: per chunk of rows, compute scores, call the oracle, and combine the rows while they are
 cached.
 
-This module is the only reader of the features during training.
+Only this module reads the features during training.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CUTS_PER_ROWS = 4
 only once."""
 
 _SAMPLE = 256
-"""Minimum number of queries in a sample of :func:`sample`, if the problem has so many."""
+"""Minimum number of queries in a sample of :func:`sample`, if the problem has at least as many."""
 
 _LEAST_TASKS = 4
 """Minimum number of tasks in a :meth:`RankingProblem.part`, which is a few hundred queries of a hundred documents."""
@@ -133,7 +133,7 @@ class RankingProblem:
 
     def part(self, n_parts: int) -> RankingProblem | None:
         """Return the problem over every ``n_parts``-th task, with its weights scaled to sum to one; None if there are
-        few.
+        too few tasks.
 
         Only the methods that make a whole pass (``cut``, ``loss_at_zero``, ``tangent``, ``curve``) are restricted to
         the part.
@@ -268,7 +268,7 @@ def sweep(
 def sample(
     problem: Problem, w: Float, *, among: int | None = None
 ) -> Iterator[tuple[int, int, Float, Float]]:
-    """Yield the cuts at ``w`` of a systematic sample of the queries, in the form of :func:`sweep`."""
+    """Sample queries at regular intervals, and yield their cuts at ``w`` in the form of :func:`sweep`."""
     # For n >= 256 queries (``among``, if the problem is part of a larger one), take every (n // 256)-th short range of
     # queries, but at least every 32nd. Ranges are taken instead of single queries because each step has a fixed cost.
     stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)
@@ -279,7 +279,8 @@ def sample(
 def sampled_slope(
     problem: Problem, w: Float, direction: Float, *, among: int | None = None, slopes: Float | None = None
 ) -> tuple[float, float]:
-    """Return the weight of a sample, and the weighted sum of ``direction`` times each of its joint features at ``w``.
+    """Return the weight of a sample, and the weighted sum of the products of ``direction`` with its joint features at
+    ``w``.
 
     If ``slopes`` of a model (one per query of the problem) are given, they are added to the products: the sum is then
     the excess of the model's slope over the true slope.

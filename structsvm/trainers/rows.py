@@ -1,4 +1,5 @@
-"""Kernels for the products of a pass with dense and CSR matrices; other formats bring their own (``CompiledRows``)."""
+"""Kernels for the products of a pass with dense and CSR matrices; other formats provide their own
+(``CompiledRows``)."""
 
 from __future__ import annotations
 

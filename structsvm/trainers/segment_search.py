@@ -29,7 +29,8 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
     """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective is nearly zero."""
     # The slope of the model over the cached planes is known. Its difference from the true slope is estimated from a
     # sample of the queries, because the difference has a smaller variance than the slope itself. At ``w``, where planes
-    # were added last, it is zero. For few queries a sample is not cheap; a certificate at ``centre`` also adds planes.
+    # were added last, it is zero. With few queries a sample is not cheap, and a certificate at ``centre`` adds planes
+    # as well.
     if problem.n_queries < FEWEST:
         return centre
     model = Segment(planes, w, centre - w, n_jobs=problem.n_jobs)
@@ -48,7 +49,7 @@ def search_segment(
     """Search the segment from ``w`` to ``centre`` for a point where the slope of the objective is nearly zero.
 
     ``along(step, t)`` returns the slope of the model, the weight of a sample, and the excess of the model's slope on
-    it.
+    that sample.
     """
     step = centre - w
     if not step.any():
@@ -64,10 +65,11 @@ def search_segment(
 def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], tuple[float, float]]) -> float:
     """Return the factor of ``w`` that minimises the objective on a sample of the queries, or 1 if it is unreliable.
 
-    ``sampled(factor)`` returns the weight of the sample, and ``w`` times the sum of its joint features at ``factor w``.
+    ``sampled(factor)`` returns the weight of the sample, and the inner product of ``w`` with the sum of its joint
+    features at ``factor w``.
     """
-    # The factor is unreliable for few queries, for a sample without weight, and if its order of magnitude is not 1,
-    # which happens for samples of sorted or periodic data.
+    # The factor is unreliable for few queries, for a sample without weight, and if it is far from 1, which happens for
+    # samples of sorted or periodic data.
     if n_queries < FEWEST or not w.any():
         return 1.0
     square = dot(w, w)

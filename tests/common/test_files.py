@@ -75,7 +75,7 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     assert names(tmp_path / "there") == ["model.npz"]
     circle = tmp_path / "circle"
     circle.symlink_to("circle")
-    with pytest.raises(OSError, match="not written, any earlier file is untouched"):
+    with pytest.raises(OSError, match="not written; any earlier file is unchanged"):
         write(circle)
 
 

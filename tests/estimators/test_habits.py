@@ -73,7 +73,7 @@ test_what_is_meant_is_said = refusals(
         (lambda: TreeRanker(num_leaves=1), "structsvm calls it 'n_leaves'"),
         (lambda: SVMMap(lr=1), "SVMMap: no parameter 'lr'; expected one of C, tol, solver, .*, callback$"),
         (lambda: SVMMap(max_pases=1), "did you mean 'max_passes'"),
-        (lambda: SVMMap(verbose=1), "SVMMap: no parameter 'verbose'; fit takes verbose"),
+        (lambda: SVMMap(verbose=1), "SVMMap: no parameter 'verbose'; pass verbose to fit"),
     ],
 )  # fmt: skip
 def test_names_that_no_call_has(call, message):

@@ -74,7 +74,7 @@ def test_refusals():
 def test_folds_that_cut_queries_are_noticed(model, scoring):
     options = {"params": {"qid": DATA.qid}, "scoring": None if scoring is None else make_scorer(scoring)}
     with pytest.warns(
-        UserWarning, match=r"\d+ of \d+ queries of a test part .* scores do not refer to whole"
+        UserWarning, match=r"\d+ of \d+ queries of a test part, .* scores do not refer to whole"
     ):
         cross_val_score(model, DATA.X, DATA.y, cv=KFold(3, shuffle=True, random_state=0), **options)
     # warnings are errors here

@@ -39,11 +39,11 @@ def test_policies():
         for labels, chosen, message in (
             ([FIGURE], [[4]], "0 to 3"),
             ([FIGURE], [[1, 1]], "once"),
-            ([FIGURE], [[0.5]], "document numbers"),
+            ([FIGURE], [[0.5]], "document indices"),
             ([FIGURE], [], "one list for each"),
             ([FIGURE[0]], [[0]], "n_documents, n_subtopics"),
             ([FIGURE * np.nan], [[0]], "finite"),
-            ([[[1, 0], [1]]], [[0]], r"labels\[0\]: expected rows of one length"),
+            ([[[1, 0], [1]]], [[0]], r"labels\[0\]: expected rows of equal length"),
         ):
             rejected(message, measure, labels, chosen)
     for measure in (subtopic_recall, alpha_ndcg):

@@ -13,11 +13,12 @@ from structsvm.common.portable.sums import dot_at
 from structsvm.protocols import Float
 
 _SINGULAR_SHARE = 1e-10
-"""A pivot below this share of its diagonal entry counts as zero; rounding errors are about ``n * 1e-16`` of it."""
+"""A pivot below this fraction of its diagonal entry counts as zero; rounding errors are about ``n * 1e-16`` times the
+entry."""
 
 
 def solve(A: Float, b: Float) -> Float:
-    """Return a solution of ``A x = b``, where ``A`` is positive semidefinite and ``b`` in its range.
+    """Return a solution of ``A x = b``, where ``A`` is positive semidefinite and ``b`` is in the range of ``A``.
 
     If ``A`` is singular, ``x`` is zero at each row that depends linearly on earlier rows.
     """
@@ -28,7 +29,8 @@ def solve(A: Float, b: Float) -> Float:
 
 
 def inverse(A: Float) -> Float:
-    """Return the inverse of the part of ``A`` whose rows are independent of earlier rows, with zeros elsewhere."""
+    """Return the inverse of the submatrix of ``A`` of rows that are independent of earlier rows, with zeros
+    elsewhere."""
     L = np.array(A)
     _factor(L)
     out = np.diag((np.diagonal(L) > 0.0).astype(np.float64))
@@ -49,7 +51,7 @@ def _factor(A):
     """Overwrite the lower triangle of ``A`` by its factor, row by row."""
     n, flat = A.shape[0], A.reshape(-1)
     for i in range(n):
-        # row i is dotted with the rows above it, whose first j entries are final
+        # entry (i, j) needs the dot product of the first j entries of rows i and j, which are final by now
         for j in range(i):
             pivot = A[j, j]
             A[i, j] = (A[i, j] - dot_at(flat, i * n, flat, j * n, j)) / pivot if pivot > 0.0 else 0.0

@@ -26,7 +26,8 @@ from structsvm.common.portable.elementary import (
 HALF_LOG_TWO_PI = 0.9189385332046727
 
 _ROUND = 6755399441055744.0
-"""1.5 * 2^52: adding and subtracting it rounds to an integer, as the sum has no bits for fractions."""
+"""1.5 * 2^52: adding this number and subtracting it again rounds to an integer, because the sum has no bits for
+fractions."""
 
 _expm1_series = kernel(inline="always")(elementary.expm1_series)
 _log_series = kernel(inline="always")(elementary.log_series)

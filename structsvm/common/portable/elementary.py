@@ -28,7 +28,7 @@ EXPM1_FAR = 40.0
 _MAX_FACTORS = 16
 SQRT_HALF = 0.7071067811865476
 EXP_INFINITE, EXP_ZERO = 709.782712893384, -745.1332191019412
-"""``exp`` is infinite above the first, zero below the second."""
+"""``exp`` is infinite above the first bound and zero below the second."""
 
 # coefficients of the Taylor series of exp, and of the series of log in s
 E2, E3, E4, E5, E6, E7, E8, E9, E10, E11, E12, E13 = (1.0 / math.factorial(n) for n in range(2, 14))

@@ -103,7 +103,8 @@ def row_products(X, start, stop, w, out):  # type: ignore[no-untyped-def]
     m = X.shape[1]
     r = start
     if m < 8:
-        # narrow rows have no lanes: four of them at once, each added in the order of its columns
+        # rows of fewer than eight columns do not fill the lanes: four rows at once, each summed in the order of its
+        # columns
         while r + 4 <= stop:
             a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
             for j in range(m):
@@ -122,7 +123,7 @@ def row_products(X, start, stop, w, out):  # type: ignore[no-untyped-def]
             r += 1
         return
     whole, rest = m - m % 8, m % 8
-    # Two rows share the loads of w and are read as one stream of memory. With four or eight rows, which are as many
+    # Two rows share the loads of w and are read as one stream of memory. With four or eight rows, which form as many
     # streams, float32 rows that were not in the cache took 1.3 to 1.5 times as long on an Intel Xeon (Sapphire Rapids),
     # and rows in the cache 0.9 to 1.0 times as long.
     while r + 2 <= stop:

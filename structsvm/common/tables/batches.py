@@ -21,10 +21,10 @@ class Batch:
     columns: Mapping[str, Any]
     n: int
     place: Callable[[int], tuple[Path | str, str]]
-    """Function from a row to the argument that errors name, and the beginning of the message."""
+    """Function that returns, for a row, the argument that errors name and the beginning of the message."""
 
     written: Callable[[int, str], str] | None = None
-    """Function from row and column to the cell as written in a text file; None if values have types."""
+    """Function that returns the cell of a row and column as written in a text file; None if values have types."""
 
     def wrong(self, row: int, name: str, expected: str, got: str, remedy: str = "") -> BadInput:
         """Return the error of a cell; a cell of a text file is shown as written."""

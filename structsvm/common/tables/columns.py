@@ -87,7 +87,8 @@ def _number(word: str) -> float | None:
 
 
 def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
-    """Return ids as an Arrow array of int64, uint64 or text; raise for other types, and for gaps unless ``missing``."""
+    """Return ids as an Arrow array of int64, uint64 or text; raise for other types, and for missing ids unless
+    ``missing``."""
     array = _plain(batch.columns[name])
     if types.is_decimal(array.type) and array.type.scale == 0:
         try:
@@ -122,7 +123,7 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
         raise batch.wrong(0, name, what, str(kind), "write ids as integers or text")
     if array.null_count and not missing:
         row = int(to_numpy(array.is_valid())[0].argmin())
-        raise batch.wrong(row, name, what, "none", "drop the rows without it")
+        raise batch.wrong(row, name, what, "none", "drop the rows without an id")
     return array
 
 
@@ -136,7 +137,7 @@ class Spelling:
         self._plain, self.of_floats = True, False
 
     def look(self, words: Any) -> None:
-        """Add the distinct ids of a batch, given as an Arrow array."""
+        """Examine the distinct ids of a batch, given as an Arrow array."""
         if (self._plain or self.of_floats) and types.is_string(words.type) and not _are_whole(words):
             numbers, plain = spelling_of([word for word in words.to_pylist() if word is not None])
             self.of_floats = numbers and (self.of_floats or not plain)
@@ -152,7 +153,7 @@ def _are_whole(words: Any) -> bool:
 
 
 def settled(words: Any, place: Path | str, name: str) -> NDArray[Any]:
-    """Convert an Arrow array of distinct ids of a text file to integers or text, as :func:`settled_words` does."""
+    """Return distinct ids of a text file, given as an Arrow array, as integers or text (see :func:`settled_words`)."""
     if _are_whole(words):
         return to_numpy(compute.cast(words, pa.int64()))[0]
     return settled_words(words.to_pylist(), place, f"column {shorten(name)}: ")
@@ -183,7 +184,8 @@ def texts(batch: Batch, name: str) -> Any:
 
 
 def times(batch: Batch, name: str, unit: int | None = None) -> tuple[Float, int | None]:
-    """Return seconds since 1970 (NaN for missing times), and the unit of numbers, which all batches share."""
+    """Return seconds since 1970 (NaN for missing times), and the unit of times given as numbers, which all batches
+    share."""
     array = _plain(batch.columns[name])
     if types.is_timestamp(array.type) or types.is_date(array.type):
         array = compute.cast(compute.cast(array, pa.timestamp("us"), safe=False), pa.int64())
@@ -255,7 +257,7 @@ def to_arrow(values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> An
 def _plain(array: Any) -> Any:
     """Return an array without dictionary encoding, with text as ``string``."""
     if types.is_dictionary(array.type):
-        if types.is_string_view(array.type.value_type):  # of polars, whose arrays Arrow does not accept
+        if types.is_string_view(array.type.value_type):  # from polars; Arrow does not accept its arrays
             array = pa.DictionaryArray.from_arrays(array.indices, compute.cast(array.dictionary, pa.string()))
         array = array.dictionary_decode()
     is_other = is_text(array.type) and not types.is_string(array.type)

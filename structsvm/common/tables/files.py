@@ -53,7 +53,7 @@ def _is_kind(path: str | PathLike[str], endings: tuple[str, ...]) -> bool:
 
 
 def _in_folder(place: Path) -> list[Path]:
-    """Return the Parquet files of a folder, or otherwise its CSV files; none for a store."""
+    """Return the Parquet files of a folder, or otherwise its CSV files; an empty list for a store."""
     if (place / "meta.json").exists():
         return []
     parquet = sorted(place.glob("*.parquet"))

@@ -81,7 +81,7 @@ def arrow_of(values: Any, source: Path | str, name: str) -> Any:
 
 @contextmanager
 def opened(file: Path) -> Iterator[Any]:
-    """Open a Parquet file; errors name it."""
+    """Open a Parquet file; errors name the file."""
     file.stat()  # for a missing file, raises the error of the system
     try:
         # by default pyarrow keeps everything it has read from a file

@@ -20,7 +20,7 @@ UNITS = {1: "seconds", 10**3: "milliseconds", 10**6: "microseconds", 10**9: "nan
 
 
 def first_inexact(ids: NDArray[Any]) -> tuple[int, str] | None:
-    """Return row and remedy of the first float that is not an integer or may stand for several; NaN is skipped."""
+    """Return row and remedy of the first float that is not an integer or may stand for several ids; NaN is skipped."""
     exact = 2.0 ** (np.finfo(ids.dtype).nmant + 1)
     with np.errstate(invalid="ignore"):
         large = np.abs(ids) >= exact
@@ -34,7 +34,7 @@ def first_inexact(ids: NDArray[Any]) -> tuple[int, str] | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN, NaT, NA, or an empty text."""
+    """Return whether a value is None, NaN, NaT, NA, or an empty string."""
     try:  # NaN is not equal to itself
         return value is None or not bool(value == value) or value in ("", b"")
     except TypeError:  # pandas' NA
@@ -61,7 +61,7 @@ def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -
         known = isinstance(value, (str, int, np.integer)) and not isinstance(value, bool)
         if not known or (value == "" and not empty):
             got = "none" if is_missing(value) else f"{type(value).__name__} {value!r:.40}"
-            remedy = "drop the rows without it" if got == "none" else "write ids as text or integers"
+            remedy = "drop the rows without an id" if got == "none" else "write ids as text or integers"
             raise BadInput(name, f"expected {what}, got {got}", remedy, at=f"[{row}]")
         texts.append(str(value))
     return texts
@@ -84,7 +84,7 @@ def identify(words: Sequence[str]) -> NDArray[Any]:
 
 def settled_words(words: Sequence[str], place: Any, column: str = "") -> NDArray[Any]:
     """Return all ids of a text file as int64 if each is written as an integer, ``7`` or ``7.0``; otherwise as written.
-    Raise if some numbers were rounded, such as ``1.73e+18``: different ids may have become equal.
+    Raise if some numbers were rounded, such as ``1.73e+18``: distinct ids may have become equal.
     """
     if not spelling_of(words)[0]:
         return np.array(words, dtype=np.str_)

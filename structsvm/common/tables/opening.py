@@ -13,8 +13,8 @@ from structsvm.common.tables.files import is_json_lines, is_parquet, table_files
 
 
 def open_tables(table: Any, *, source: str = "table", max_expansion: float | None = None) -> list[Table]:
-    """Return the tables of a path (a file, a folder or a pattern), or a frame as a single table, called ``source`` in
-    errors; only names are read.
+    """Return the tables of a path (a file, a folder or a pattern), or a frame as a single table; only column names are
+    read. Errors call a frame ``source``.
 
     Raise ImportError without pyarrow, and BadInput if there is no table.
     """

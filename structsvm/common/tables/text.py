@@ -73,7 +73,7 @@ class _Parser:
 
     def parse(self, number: int, block: bytes) -> Iterator[Batch]:
         """Yield the rows of whole lines; raise for the first invalid line, after the rows before it."""
-        if not self._tried:  # a few lines show which columns hold true and false
+        if not self._tried:  # a few lines show which columns contain booleans
             self._tried = True
             self._by_arrow(block[: block.rfind(b"\n", 0, _HEAD) + 1])
         n_lines = block.count(b"\n")
@@ -129,8 +129,8 @@ class _Parser:
             except pa.ArrowInvalid:
                 return None
             wrong = {name for name in self._numbers if not self._is_number(block, name)}
-        # these columns contain true and false, a NaN that is not a missing value, or an invalid value, whose line is
-        # then reported
+        # ``wrong`` columns are read as text: those with booleans, with a NaN that is not a missing value, or with an
+        # invalid value, which the error must show as written
         self._numbers -= wrong
         return self._by_arrow(block) if wrong else None
 
@@ -165,7 +165,8 @@ def _at_lines(path: Path, rows: Sequence[tuple[int, Any]]) -> Callable[[int], tu
 
 
 def _is_odd(block: bytes, mark: str) -> bool:
-    """Return whether Arrow reads a block unlike Python: NUL, byte order marks, line ends, quotes or bad bytes."""
+    """Return whether Arrow may read a block differently from Python: NUL, byte order marks, line ends, quotes, bad
+    bytes."""
     if b"\0" in block or _BOM in block or block.count(b"\r") != block.count(b"\r\n"):
         return True
     if b'"' in block and not _is_quoted_well(block, mark):
@@ -229,7 +230,7 @@ def arrow_text(words: Sequence[str]) -> Any:
 
 
 def json_table(path: Path, max_expansion: float | None = None) -> Table:
-    """Return a table of text with a JSON object on each line, whose names all occur in the first megabyte."""
+    """Return a table of text with a JSON object on each line, whose keys all occur in the first megabyte."""
     stream = is_stream(path)
     blocks = _blocks(path, _BLOCK if stream else _PIECE, max_expansion)
     head = next(blocks, (0, b""))

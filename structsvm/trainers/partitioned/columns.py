@@ -68,7 +68,7 @@ class Columns(GrowingPlanes):
         self.rest(alpha > 0, _IDLE + 1)
 
     def hinges(self, w: Float) -> Float:
-        """Return a lower bound on the part of each partition in ``C`` times the mean hinge at ``w``."""
+        """Return a lower bound on the contribution of each partition to ``C`` times the mean hinge at ``w``."""
         least = np.zeros(self.n_parts)
         np.maximum.at(least, self.of("group"), self.loss - products(self.joint, w))
         return least

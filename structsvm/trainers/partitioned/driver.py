@@ -4,8 +4,8 @@ A *descent* round is a pass. Each partition works on its local problem, starting
 returns the average of its weights over the pass and its new dual point. The mean of these averages has approximately
 the right direction; three small rounds set its norm by the slope on a sample of the queries. A *certificate* round is a
 pass at this point. It gives the exact primal value, and from each partition two dual points: that of the planes found
-in the pass, and the best of the partition. Small rounds follow that do not read the data, in which each partition moves
-mass among its cached planes. The driver keeps all dual points as
+in the pass, and the best of the partition. Small rounds follow, which do not read the data: in each, the partitions
+move mass among their cached planes. The driver keeps all dual points as
 :class:`~structsvm.trainers.partitioned.columns.Columns`. The value of their best mix is the lower bound, and the next
 round starts from this mix. Only the weights of the mix are sent to the partitions, not its masses.
 
@@ -52,7 +52,7 @@ C, whose weights scatter less; the mix and the scaling on a sample compensate fo
 
 _SLOW = 0.5
 """Ratio of the gaps after and before a certificate above which descents end, so that each further pass is a certificate
-at the best point of a segment (see the module docstring). For few queries, with which a sample cannot find this point,
+at the best point of a segment (see the module docstring). With few queries, a sample cannot locate this point, so that
 descents continue. For 4,000 noisy queries with C = 10^4, this rule reduces the number of passes from 20 to 14 with map
 in one partition, and from 60 to 24 with NDCG by positions in six partitions."""
 
@@ -78,7 +78,8 @@ _COLUMNS_EACH = 24
 rounds."""
 
 _SAME_SLACK = 1e-9
-"""Largest relative change of a partition's slack by a restart that is attributed to rounding."""
+"""Largest relative difference between a partition's slacks before and after a restart that is attributed to
+rounding."""
 
 
 _TRAINERS = {
@@ -480,7 +481,8 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
 
 
 def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
-    """Return the best point from ``w`` to ``centre`` by cached planes and a sample; each slope takes a small round."""
+    """Return the best point between ``w`` and ``centre``, estimated from cached planes and a sample; each slope takes a
+    small round."""
 
     def along(step: Float, t: float) -> tuple[float, float, float]:
         answers = whole.parts.each("along", [(task, w, step, t, whole.n_blocks) for task in tasks])

@@ -64,8 +64,8 @@ class Description(NamedTuple):
 
 
 class Partition:
-    """Some queries of a larger problem, whose planes are cached between calls; ``folds`` gives their cross-validation
-    folds."""
+    """Some queries of a larger problem, whose planes are cached between calls; ``folds`` contains the cross-validation
+    fold of each query."""
 
     # Cached planes improve the results, which are valid without them, so that a partition may be rebuilt from its rows
     # at any time. Every method returns zeros for a partition without weight (``share == 0``), such as a partition whose
@@ -158,8 +158,8 @@ class Partition:
         if task.share == 0.0:
             nothing = Column(0.0, np.zeros_like(w), 0.0)
             return 0.0, nothing, nothing
-        # ``dual`` has the trade-off sigma C and query weights that sum to one; in the whole problem, the trade-off for
-        # these weights is C times the share
+        # ``dual`` has the trade-off sigma C and query weights that sum to one; in the whole problem the trade-off of
+        # this partition is C times its share
         dual = self._placed(task, w, own)
         slack, gain, joint = dual.measure(self._bound(task.fold), point)
         # the slack and the cut belong to ``point``; the sweeps only improve the partition's own dual point
@@ -178,8 +178,8 @@ class Partition:
         return _column(dual, task)
 
     def slope(self, task: Task, w: Float, factor: float, among: int) -> tuple[float, float]:
-        """Return the weight of a sample of queries, and ``w`` times the weighted sum of their joint features at
-        ``factor w``."""
+        """Return the weight of a sample of queries, and the inner product of ``w`` with the weighted sum of their joint
+        features at ``factor w``."""
         # ``among`` is the total number of blocks of all partitions, which determines the sampling rate
         if task.share == 0.0:
             return 0.0, 0.0
