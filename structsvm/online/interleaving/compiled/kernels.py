@@ -61,7 +61,7 @@ def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
 @kernel
 def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
     """Return the next state and True with probability ``p``."""
-    # certain events are frequent in click models and need no random number
+    # probabilities of 0 and 1 are frequent in click models and need no random number
     if p <= 0.0:
         return state, False
     if p >= 1.0:
@@ -320,7 +320,7 @@ def live_arrays(
     by_teams: bool = False,
     by_difference: bool = False,
 ) -> Any:
-    """Return the arrays of :func:`interleave` and :func:`merge`, with scratch arrays; empty arrays without rankings."""
+    """Return the arrays and scratch arrays of :func:`interleave` and :func:`merge`; empty arrays without ``ranked``."""
     if ranked is None:
         whole, table, row = np.zeros((0, 0), np.int32), np.zeros((0, 0)), np.zeros(0, np.int64)
         ranked, tables = RankedQueries(whole, whole, row, row), ClickTables(table, table, table)
