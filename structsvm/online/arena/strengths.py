@@ -59,13 +59,13 @@ class Strengths:
 
 
 def strengths(votes: Votes, clusters: Int | None, with_order: bool) -> list[Strengths]:
-    """Return the strengths of each connected component, the largest first."""
+    """Return the strengths of each connected component, the largest component first."""
     part = components(votes)
     parts = []
     for number in np.argsort(-np.bincount(part), kind="stable"):
         members = np.flatnonzero(part == number)
         chosen = part[votes.first] == number
-        if chosen.any():  # a model without votes forms a part of its own, which has no strengths
+        if chosen.any():  # a model without votes is a component of its own, which has no strengths
             parts.append(_part(votes, members, chosen, clusters, with_order))
     return parts
 

@@ -1,5 +1,5 @@
-"""Analysis of an arena: the best model according to pairwise votes, the error of that verdict, open pairs and a
-leaderboard."""
+"""Analysis of an arena: the best model according to pairwise votes, the error probability of this verdict, the evidence
+for each pair, and a leaderboard."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ class Arena:
     fit_p_value : float or None
         p-value of "the votes follow a Bradley-Terry model"; if it is small, trust the pairs, not the strengths.
     n_votes, n_questions, n_ties : int
+        Numbers of votes, of distinct questions (None if the votes have no questions) and of ties.
     notes : list of str
         Remarks on the votes that affect how to read the verdict and the strengths.
 
@@ -230,8 +231,8 @@ def arena(
     name, codes = votes.clusters(cluster)
     if codes is not None and len(np.unique(codes)) < 2:
         raise BadInput("cluster", f"expected votes on several {name}s, got one", "use 'none'", value=name)
-    # If votes are sorted by winner, some look sees only wins of the model that is sorted first. The order is tested
-    # before votes are matched by order of showing, since matching would hide the sorting.
+    # If votes are sorted by winner, an early look includes only wins of the model that is sorted first. The order is
+    # tested before votes are matched by order of showing, since matching would hide the sorting.
     if unordered:
         votes = _shuffled(votes)
         _, codes = votes.clusters(cluster)
