@@ -1,4 +1,4 @@
-"""Shared parts of the bandits: saved state, checks of duels and outcomes, tables of wins, and random ties."""
+"""Shared parts of the bandits: saved state, checks of duels and outcomes, tables of wins, and random tie-breaking."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class CountsWins(SavedState):
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win of a pair."""
+        """Add the outcome of a pair to the table of wins."""
         record_pair(self.wins, duel, outcome)
         self.t += 1
 
@@ -178,7 +178,7 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
 def pick(items: Any, rng: np.random.Generator | None) -> int:
     """Return one of ``items`` at random, or the first if ``rng`` is None.
 
-    No random number is drawn for a single item, which the compiled forms rely on.
+    No random number is drawn for a single item; the compiled forms rely on this.
     """
     n = len(items)
     if n == 1 or rng is None:

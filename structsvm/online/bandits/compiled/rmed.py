@@ -136,7 +136,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
                     # one arm plays itself: nothing changes until ln t >= I_j - I* - f(K) for another arm
                     soonest = least_other(divergence, arm) - (divergence[arm] + margin)
                     steps = steps_before(soonest, t, horizon)
-        # record before adding the regret, since skipped steps may pass several points at which to record
+        # record before adding the regret, since the skipped steps may include several times to record
         cost = run.costs[arm, opponent]
         last = t + steps - 1
         while is_due(run, last):
