@@ -27,7 +27,7 @@ _LOG_WEIGHTS = log(np.repeat([0.15, 0.1 / 6], 6))
 
 
 class Evidence:
-    """Logarithms of the capitals of all ordered pairs of arms.
+    """Logarithms of the capitals of the bets on all ordered pairs of arms.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Evidence:
         self.peak = np.zeros((n_arms, n_arms)) if peak is None else peak
 
     def add(self, i: int, j: int, share: float) -> None:
-        """Add one comparison, in which ``share`` is the share that arm ``i`` won (0.5 for a tie)."""
+        """Add one comparison, of which arm ``i`` won the share ``share`` (0.5 for a tie)."""
         self._enter(i, j, _of_one(float(share), self.epsilon))
 
     def extend(self, i: int, j: int, shares: Float) -> tuple[Float, Float]:
@@ -197,6 +197,6 @@ def shown_best(peak: Float, thresholds: tuple[float, float]) -> int:
 
 
 def shown_top(peak: Float, threshold: float, members: Int) -> bool:
-    """Return whether each of ``members`` is shown to beat every arm outside."""
+    """Return whether each of ``members`` is shown to beat every other arm that is not in ``members``."""
     outside = np.setdiff1d(np.arange(len(peak)), members)
     return bool(peak[np.ix_(members, outside)].min(initial=np.inf) >= threshold)

@@ -38,7 +38,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
         ======================= ====================================================================================
         ``a``, ``b``            the models, of which ``a`` was shown first; or ``model_a``, ``model_b``
         ``winner``              ``a``, ``b``, ``tie``, the name of a model or its column, or the share of ``a``
-        ``question``, ``judge`` optional: votes on one question (by one judge) depend on each other
+        ``question``, ``judge`` optional: votes on one question (or by one judge) depend on each other
         ``time``                optional: the votes are sorted by time; by default they keep the order of rows
         ======================= ====================================================================================
     columns : mapping of str to str, optional

@@ -251,7 +251,7 @@ def arena(
     board = strengths(votes, codes, order != "unknown")
     pairs = _pairs(votes, compared, peak, alpha)
     names = votes.models
-    # once the best arms are shown, they are the leaders; decided is -1 if open, -2 if every model is excluded
+    # once the best arms are identified, they are the leaders; ``decided`` is -1 before, and -2 if all are excluded
     decided = bandit.decided()
     leaders = [int(arm) for arm in bandit.leaders()] if top > 1 else [bandit.best()]
     best = [names[arm] for arm in leaders] if decided >= 0 else []
@@ -292,7 +292,7 @@ def bandit_of(
     order: str = "matched",
     cluster: str | None = None,
 ) -> BestArm:
-    """Return a :class:`~structsvm.online.bandits.BestArm` in the state after the votes, which chooses the next pairs.
+    """Return the :class:`~structsvm.online.bandits.BestArm` that chooses the next pairs, in its state after the votes.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def _shuffled(votes: Votes) -> Votes:
 
 
 def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
-    """Raise if wins and losses of the pairs form fewer runs than expected, with p < 0.0001 (Wald and Wolfowitz)."""
+    """Raise BadInput if wins and losses of the pairs form too few runs, with p < 0.0001 (Wald and Wolfowitz)."""
     # Given n1 wins and n2 losses of a pair in random order, the number of runs has mean 1 + 2 n1 n2 / n and variance
     # 2 n1 n2 (2 n1 n2 - n) / (n^2 (n - 1)). Differences from the mean and variances
     # are summed over the pairs.

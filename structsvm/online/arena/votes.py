@@ -57,7 +57,7 @@ class Votes:
         return plays, won
 
     def wins(self) -> Float:
-        """Return the votes that model i won against j, in either order of showing; a tie is half a vote for each."""
+        """Return a matrix of how many votes i won against j, in either order of showing; a tie is half a vote."""
         plays, won = self.tables()
         return np.asarray(won + (plays - won).T)
 

@@ -129,7 +129,8 @@ class BestArm(CountsWins):
         return np.asarray(np.where(rates < 0.5, (self._plays() + PRIOR) * distance, 0.0).sum(axis=1))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next pair, for exploration with probability 1/4; once finished, return the best arm twice."""
+        """Return the next pair, which explores with probability 1/4; after the decision, pair the best arm with
+        itself."""
         if (arm := self._exploited()) is not None:
             return Duel((arm, arm))
         exploring = int(rng.random() < 0.25)

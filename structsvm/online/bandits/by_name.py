@@ -1,7 +1,7 @@
 """Create bandits by the short names of their policies, and restore saved bandits from JSON.
 
-This module needs no change for a new policy. ``__init__.py`` gives its short name, and its attribute ``compiled`` gives
-the module of its compiled form.
+This module needs no change for a new policy: its short name is given in ``__init__.py``, and the module of its compiled
+form by the class attribute ``compiled``.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def simulate(
             callback(RunProgress(int(store.done.sum()), n_runs, run, step))
 
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
-        # create generators and bandit in the worker, so that those of other runs do not change
+        # create the generators and the bandit in the worker, so that runs share no state
         rngs = runs.generators(streams[run])
         if plays_compiled:
             from structsvm.online.bandits.compiled.run import begin

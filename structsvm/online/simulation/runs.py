@@ -49,7 +49,7 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
 
 
 def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
-    """Return the generator of the duels, and another generator that breaks ties between recorded arms.
+    """Return the generator of the duels, and another generator that breaks ties when the best arm is recorded.
 
     With separate generators, recording does not change the duels.
     """

@@ -203,7 +203,7 @@ class NormalScores(Utilities):
         self.scores = self.utilities
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Draw one score per arm of a set, which determines all its pairs, or flip a coin for a single pair."""
+        """Draw one score per arm, which determines the outcomes of all pairs; for a single pair, flip a coin."""
         if len(arms) <= 2:
             return super().compare(arms, rng)
         drawn = self.utilities[np.array(arms)] + rng.standard_normal(len(arms))

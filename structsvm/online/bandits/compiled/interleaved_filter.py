@@ -28,7 +28,7 @@ def explore(policy: Any, run: Run, limit: int) -> tuple[int, int]:
 
 @kernel
 def _filter(run, candidate, rivals, wins, log_t, prune, limit):
-    """Explore; ``wins[r]`` counts the wins of the candidate over r, and ``rivals[:n]`` contains the remaining arms."""
+    """Explore for at most ``limit`` steps; ``wins[r]`` counts the candidate's wins over r, ``rivals[:n]`` remain."""
     n = len(rivals)
     rounds = 0
     t = 0

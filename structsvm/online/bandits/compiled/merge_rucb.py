@@ -40,7 +40,7 @@ def play(policy: Any, run: Run) -> None:
 
 @kernel
 def _best(wins, members, sizes, arms, share, ties):
-    """Return the remaining arm with the largest share of wins; ``arms`` and ``share`` are scratch."""
+    """Return the remaining arm with the largest share of wins; ``arms`` and ``share`` are scratch arrays."""
     n = 0
     for b in range(len(sizes)):
         for a in range(sizes[b]):

@@ -170,8 +170,8 @@ def probabilistic(
             n_clicks = 0
             chance[0] = 1.0
             for k in range(min(length, end - start)):
-                # One random number gives coin and document: the coin is the half of [0, 1) that contains the number,
-                # and the position within this half is uniform.
+                # One random number gives the coin and the document: the coin is the half of [0, 1) that contains the
+                # number, and the position within this half is uniform.
                 state, u = uniform(state)
                 u *= 2.0
                 if u < 1.0:
