@@ -8,14 +8,14 @@ Key                 Needed   Value
 ``shown``           yes      the record of the list: ``Shown.to_dict()``, or the string ``Shown.to_json()``
 ``clicks``          no       clicks in their order; ``[]`` if nothing was clicked. Without the key, or with null, the
                              feedback is missing (``missing_feedback``)
-``impression``      no       id of the impression, an int or a string, unique for each display of a list. It may also
-                             be in the record, in which ``Shown.with_impression`` stores it
+``impression``      no       id of the impression, an int or a string, unique for each display of a list; it may
+                             be part of the record instead (``Shown.with_impression``)
 ``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
 ``offset``          no       number of documents on earlier pages; the list begins at rank ``offset + 1``
-``same``            no       true if the rankers agreed on the list, which then compares nothing: ``analyse`` omits
-                             it, and readers of clicks count it
+``same``            no       true if the rankers agreed on the list, so that its clicks compare no rankers: ``analyse``
+                             omits the impression, and ``structsvm.clicks`` uses it
 ``among``           no       in the log of a dueling bandit: the names of all its rankers, the same in every line;
-                             ``rankers`` are those that met on this list
+                             ``rankers`` are those compared by this list
 ``query``           no       id of the query, an int or a string
 ``session, user``   no       ids, for clustered analysis
 ``query_words``     no       number of words of the query
@@ -34,7 +34,7 @@ counted (``n_repeated``). If the lines do not agree, the log is refused, with th
 impressions have the same id, or the clicks of one impression are on several lines and have to be merged. Lines without
 feedback that are left out (``missing_feedback="skip"``) are not compared, so a list may be logged without ``clicks``
 when it is shown, and again with its clicks. Lines without an id that are identical to an earlier line are counted
-(``n_identical``) and used, since two users may do the same.
+(``n_identical``) and used, since two users may see the same list and click the same documents.
 
 ::
 
@@ -206,7 +206,7 @@ class Line(Struct, frozen=True, gc=False):
         return cls(one.shown, one.shown.impression, one.clicks, one)
 
     def impression(self) -> Impression:
-        """Return the impression of the line."""
+        """Return the impression that the line describes."""
         about = self.about
         if isinstance(about, Impression):
             return about
@@ -237,7 +237,7 @@ class ClickLog:
         Interleaving method of all impressions.
     rankers : tuple of str
         Names of the rankers; "ranker 1", "ranker 2", ... if the log has none. For a bandit, the names of all its
-        rankers; the ``rankers`` of an impression are those that met.
+        rankers; the ``rankers`` of an impression are those that its list compares.
     n_missing_feedback : int
         Number of lines without feedback, which :func:`read_log` left out or used without clicks (``missing_feedback``).
     n_repeated : int
@@ -306,7 +306,7 @@ def read_log(
         Treatment of lines without ``clicks``: leave out the impression (correct if feedback is lost at random), use
         it as an impression without clicks (correct if only clicks are logged), or raise an error.
     max_expansion : float, optional
-        As for :func:`structsvm.readers.read_letor`.
+        Maximum number of bytes of text per byte of a compressed file, as for :func:`structsvm.readers.read_letor`.
 
     Returns
     -------
@@ -315,13 +315,13 @@ def read_log(
     Raises
     ------
     ValueError
-        If a line is not a JSON object of this format, has an invalid record or click, or a click on a document that was
-        not shown, if method or rankers change, or if lines with the same impression id do not agree; the message gives
-        file and line. Also if the log has no usable impression. Empty lines are skipped.
+        If a line is not a JSON object of this format, or has an invalid record, an invalid click or a click on a
+        document that was not shown; if the method or the rankers change; or if lines with the same impression id do not
+        agree. The message gives file and line. Also if the log has no usable impression. Empty lines are skipped.
 
     Notes
     -----
-    Each impression takes about 2 KB of memory. For :func:`analyse`, :func:`read_credits` reads large logs with a
+    Each impression takes about 2 KB of memory. For :func:`analyse`, :func:`read_credits` reads large logs in a
     twentieth of this memory.
 
     Examples
@@ -562,7 +562,7 @@ class Header:
         self.n_missing = 0
 
     def admit(self, number: int, line: Line) -> bool:
-        """Return whether to use the impression; raise BadInput if it belongs to another experiment or has no
+        """Return whether to use the impression; raise BadInput if it belongs to another experiment or lacks required
         feedback."""
         shown, among = line.shown, line.about.among or ()
         found = (shown.method, len(among) or shown.n_rankers, among or line.about.rankers)
@@ -601,7 +601,7 @@ def refuse_disagreement(source: str, first: int, second: int, impression: str) -
     origin = source.removesuffix(":") if source.endswith(":") else "impressions"
     raise BadInput(
         f"{source}{second}",
-        f"expected the impression {impression} as at {origin}:{first}, got other clicks, another "
+        f"expected the impression {impression} to agree with {origin}:{first}, got other clicks or another "
         f"list, query, session or user",
         "give every impression its own id, and log its clicks in one line",
     )

@@ -460,7 +460,7 @@ def test_own_logs_count_each_impression_once(tmp_path, monkeypatch, held):
     at = lines.index(made[3])
     other = Impression(made[3].shown, (), query=made[3].query)
     for entries, message in (
-        ([*lines, other], rf"log.jsonl:261: expected the impression 3 as at .*log.jsonl:{at + 1}"),
+        ([*lines, other], rf"log.jsonl:261: expected the impression 3 to agree with .*log.jsonl:{at + 1}"),
         ([unanswered], r"expected impressions with feedback, got none \(1 without feedback\)"),
         ([nameless], r"got none that can be counted.*list without a query"),
     ):

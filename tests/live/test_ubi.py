@@ -140,10 +140,10 @@ def test_exports_say_where_documents_stood_and_on_which_lists_rankers_agreed(cli
     assert [Impression.from_dict(one.to_dict()) for one in read.impressions] == list(read.impressions)
     answer = assert_same_pairs(report, log)
     assert (answer["n_impressions"], answer["n_clicked"]) == (12, 4)
-    assert "6 lists on which the rankers agree compare nothing and were left out" in answer["notes"]
+    assert "6 lists were left out, since the rankers agree on them" in answer["notes"]
     assert analyse(read).pairs[0].wins == answer["pairs"][0]["wins"]
     assert psi(read).shape[0] == 12
     only_same = tmp_path / "same.jsonl"
     lines_of_log = log.read_bytes().splitlines(keepends=True)
     only_same.write_bytes(b"".join(line for line in lines_of_log if b'"same":true' in line))
-    refused("on which the rankers differ, got 6 that agree", read_credits, only_same)
+    refused("on which the rankers differ, got 6 on which they agree", read_credits, only_same)

@@ -127,7 +127,7 @@ def test_feedback_that_is_missing_is_a_stated_policy(tmp_path):
 
 def test_a_line_without_its_record_is_an_error(tmp_path):
     path = write(tmp_path, LINE, {"clicks": [{"rank": 1}]}, LINE)
-    rejected(r"log\.jsonl:2: expected the key 'shown', got none; log what Shown.to_json", read_log, path)
+    rejected(r"log\.jsonl:2: expected the key 'shown', got none; log Shown.to_json", read_log, path)
 
 
 @pytest.mark.parametrize("lines", [[], [""], [{"shown": RECORD}]])

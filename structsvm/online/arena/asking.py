@@ -43,8 +43,8 @@ def next_pairs(
     n : int, default=20
         Number of pairs to return. A decision takes twice as many votes with batches of 100 pairs as with single pairs.
     questions : sequence of str, optional
-        Questions to sample from. A pair is asked all questions before one is repeated; a warning is then issued. By
-        default, the third entry of each tuple is None.
+        Questions to sample from. A pair is asked the same question again only after it has been asked all of them; a
+        warning is then issued. By default, the third entry of each tuple is None.
     random_state : int, Generator or None, default=0
         Seed of the order within pairs and of the questions; an integer is combined with the number of votes.
     **options
@@ -93,8 +93,8 @@ def next_pairs(
         fresh = [question for question in known if question not in had]
         if not fresh:
             warnings.warn(
-                f"{votes.models[i]} and {votes.models[j]} were asked all {len(known)} questions: repeats count for the "
-                "strengths only (unless cluster is 'none' or 'judge'), so give more questions",
+                f"{votes.models[i]} and {votes.models[j]} were asked all {len(known)} questions: repeats affect only "
+                "the strengths (unless cluster is 'none' or 'judge'), so give more questions",
                 stacklevel=2,
             )
             had.clear()

@@ -27,7 +27,7 @@ _LOG_WEIGHTS = log(np.repeat([0.15, 0.1 / 6], 6))
 
 
 class Evidence:
-    """Logarithms of the capitals of all ordered pairs of arms.
+    """Logarithms of the capitals of the bets on all ordered pairs of arms.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Evidence:
         self.peak = np.zeros((n_arms, n_arms)) if peak is None else peak
 
     def add(self, i: int, j: int, share: float) -> None:
-        """Add one comparison, in which ``share`` is the share that arm ``i`` won (0.5 for a tie)."""
+        """Add one comparison, of which arm ``i`` won the share ``share`` (0.5 for a tie)."""
         self._enter(i, j, _of_one(float(share), self.epsilon))
 
     def extend(self, i: int, j: int, shares: Float) -> tuple[Float, Float]:
@@ -109,7 +109,7 @@ def mixture(growth: Float) -> Float:
 
 @kernel
 def _log_sums(terms, out):
-    """Write the logarithm of the sum of the exponentials of each row of twelve to ``out``."""
+    """Write the logarithm of the sum of the exponentials of each row (twelve terms) to ``out``."""
     e = np.empty(12)
     for row in range(len(out)):
         # the largest term is factored out, so that nothing overflows
@@ -148,7 +148,7 @@ def error_of_top(delta: float, n_arms: int, top: int) -> float:
     """Return the largest probability that a wrong set of ``top`` arms is ever declared.
 
     A set is wrong if some member does not beat some arm outside. At most three sets have exactly one such pair of
-    arms. A set with at least two such pairs is declared only if both wrong claims are shown; the number of ways to
+    arms. A set with at least two such pairs is declared only if two wrong claims are shown; the number of ways to
     choose two ordered pairs bounds the number of these events.
     """
     ordered = n_arms * (n_arms - 1)
@@ -160,9 +160,9 @@ def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) ->
     """Return the log capital at which an arm is declared the best, and that at which it is excluded as the best.
 
     The probability that either claim is ever wrong is at most ``alpha`` for any preferences and any adaptive choice of
-    pairs. If ``epsilon`` is positive, the first threshold is a union bound over the arms, since one better rival makes
-    the declaration of each of many equal arms wrong. The second threshold is infinite if exclusion is not available
-    (``epsilon`` above 0 or ``top`` above 1).
+    pairs. If ``epsilon`` is positive, the first threshold is a union bound over the arms: if many equal arms have one
+    better rival, it would be wrong to declare any of them the best. The second threshold is infinite if exclusion is
+    not available (``epsilon`` above 0 or ``top`` above 1).
     """
     check_fraction("alpha", alpha)
     if n_arms < 2:
@@ -197,6 +197,6 @@ def shown_best(peak: Float, thresholds: tuple[float, float]) -> int:
 
 
 def shown_top(peak: Float, threshold: float, members: Int) -> bool:
-    """Return whether each of ``members`` is shown to beat every arm outside."""
+    """Return whether each of ``members`` is shown to beat every other arm that is not in ``members``."""
     outside = np.setdiff1d(np.arange(len(peak)), members)
     return bool(peak[np.ix_(members, outside)].min(initial=np.inf) >= threshold)

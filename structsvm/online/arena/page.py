@@ -118,8 +118,8 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         style: dict[str, Any] = {"mark": result.threshold, "mark_name": "shown", "markers": False}
         chart = Lines(lines, "votes", "log of the evidence", **style)
         text = (
-            f"Evidence that {result.leader} beats each rival, by number of votes. A win is shown once its line reaches "
-            "the mark, at any look."
+            f"Evidence that {result.leader} beats each rival, by number of votes. A win is shown, at any look, once "
+            "its line reaches the mark."
         )
         sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
     votes, verdict, order = summary(result, elo=elo)[:3]
@@ -140,5 +140,5 @@ def _matrix(result: Arena) -> str:
             cells[one, other] = f"{share:.0%} of {pair.n_votes:,}{shown}"
     columns = [pages.Column("won against"), *(pages.Column(model, numeric=True) for model in result.models)]
     rows = [[one, *(cells.get((one, other), "") for other in result.models)] for one in result.models]
-    caption = "Share of the votes that the model in the row won; \u2713: shown to beat that in the column"
+    caption = "Share of the votes that the row's model won; \u2713: shown to beat the column's model"
     return pages.table(columns, rows, caption=caption)

@@ -38,7 +38,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
         ======================= ====================================================================================
         ``a``, ``b``            the models, of which ``a`` was shown first; or ``model_a``, ``model_b``
         ``winner``              ``a``, ``b``, ``tie``, the name of a model or its column, or the share of ``a``
-        ``question``, ``judge`` optional: votes on one question (by one judge) depend on each other
+        ``question``, ``judge`` optional: votes on one question (or by one judge) depend on each other
         ``time``                optional: the votes are sorted by time; by default they keep the order of rows
         ======================= ====================================================================================
     columns : mapping of str to str, optional
@@ -51,8 +51,8 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     Raises
     ------
     BadInput
-        If a winner is unknown, a model meets itself, a name or time is missing, or a share is outside [0, 1]; the
-        message names the row.
+        If a winner is unknown, a model is compared with itself, a name or time is missing, or a share is outside
+        [0, 1]; the message names the row.
 
     Examples
     --------
@@ -173,6 +173,6 @@ def _coded(words: list[str], order: Any) -> tuple[tuple[str, ...], Any]:
     known = {word: k for k, word in enumerate(dict.fromkeys(words))}
     codes = np.array([known[word] for word in words], dtype=np.int64)
     missing = np.array([word == "" for word in words])
-    # each vote without a word has its own code, as its question differs from all others
+    # each vote without a word has its own code, since it depends on no other vote
     codes[missing] = len(known) + np.arange(int(missing.sum()))
     return tuple(known), codes[order]

@@ -39,7 +39,7 @@ class Strengths:
         sandwich covariance. One end is infinite if a model won or lost all its votes; both ends are NaN if there
         are fewer than ten clusters.
     best_rank, worst_rank : ndarray of int64
-        Ranks that are compatible with all differences at once, with probability 95 %.
+        Range of ranks that is compatible with simultaneous 95 % intervals of all differences in strength.
     order, order_error : float
         Log-odds of the advantage of being shown first, and half the width of its interval.
 
@@ -59,13 +59,13 @@ class Strengths:
 
 
 def strengths(votes: Votes, clusters: Int | None, with_order: bool) -> list[Strengths]:
-    """Return the strengths of each connected component, the largest first."""
+    """Return the strengths of each connected component, the largest component first."""
     part = components(votes)
     parts = []
     for number in np.argsort(-np.bincount(part), kind="stable"):
         members = np.flatnonzero(part == number)
         chosen = part[votes.first] == number
-        if chosen.any():  # a model without votes forms a part of its own, which has no strengths
+        if chosen.any():  # a model without votes is a component of its own, which has no strengths
             parts.append(_part(votes, members, chosen, clusters, with_order))
     return parts
 
@@ -171,7 +171,7 @@ def _sandwich(inverted: Float, first: Int, second: Int, rest: Float, codes: Int,
 
 
 def _ranks(strength: Float, covariance: Float) -> tuple[Int, Int]:
-    """Return the best and the worst rank of each model that are compatible with all differences at once."""
+    """Return the best and the worst rank of each model, given simultaneous 95 % intervals of all differences."""
     # Tukey's method for any covariance: two models differ if their difference exceeds the 95 % quantile of the largest
     # |z| over all differences, which is estimated from 2,000 samples of the normal distribution.
     k = len(strength)

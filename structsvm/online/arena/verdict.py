@@ -1,5 +1,5 @@
-"""Analysis of an arena: the best model according to pairwise votes, the error of that verdict, open pairs and a
-leaderboard."""
+"""Analysis of an arena: the best model according to pairwise votes, the error probability of this verdict, the evidence
+for each pair, and a leaderboard."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ class Arena:
     fit_p_value : float or None
         p-value of "the votes follow a Bradley-Terry model"; if it is small, trust the pairs, not the strengths.
     n_votes, n_questions, n_ties : int
+        Numbers of votes, of distinct questions (None if the votes have no questions) and of ties.
     notes : list of str
         Remarks on the votes that affect how to read the verdict and the strengths.
 
@@ -230,8 +231,8 @@ def arena(
     name, codes = votes.clusters(cluster)
     if codes is not None and len(np.unique(codes)) < 2:
         raise BadInput("cluster", f"expected votes on several {name}s, got one", "use 'none'", value=name)
-    # If votes are sorted by winner, some look sees only wins of the model that is sorted first. The order is tested
-    # before votes are matched by order of showing, since matching would hide the sorting.
+    # If votes are sorted by winner, an early look includes only wins of the model that is sorted first. The order is
+    # tested before votes are matched by order of showing, since matching would hide the sorting.
     if unordered:
         votes = _shuffled(votes)
         _, codes = votes.clusters(cluster)
@@ -251,7 +252,7 @@ def arena(
     board = strengths(votes, codes, order != "unknown")
     pairs = _pairs(votes, compared, peak, alpha)
     names = votes.models
-    # once the best arms are shown, they are the leaders; decided is -1 if open, -2 if every model is excluded
+    # once the best arms are identified, they are the leaders; ``decided`` is -1 before, and -2 if all are excluded
     decided = bandit.decided()
     leaders = [int(arm) for arm in bandit.leaders()] if top > 1 else [bandit.best()]
     best = [names[arm] for arm in leaders] if decided >= 0 else []
@@ -292,7 +293,7 @@ def bandit_of(
     order: str = "matched",
     cluster: str | None = None,
 ) -> BestArm:
-    """Return a :class:`~structsvm.online.bandits.BestArm` in the state after the votes, which chooses the next pairs.
+    """Return the :class:`~structsvm.online.bandits.BestArm` that chooses the next pairs, in its state after the votes.
 
     Parameters
     ----------
@@ -346,7 +347,7 @@ def _shuffled(votes: Votes) -> Votes:
 
 
 def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
-    """Raise if wins and losses of the pairs form fewer runs than expected, with p < 0.0001 (Wald and Wolfowitz)."""
+    """Raise BadInput if wins and losses of the pairs form too few runs, with p < 0.0001 (Wald and Wolfowitz)."""
     # Given n1 wins and n2 losses of a pair in random order, the number of runs has mean 1 + 2 n1 n2 / n and variance
     # 2 n1 n2 (2 n1 n2 - n) / (n^2 (n - 1)). Differences from the mean and variances
     # are summed over the pairs.

@@ -57,7 +57,7 @@ class Votes:
         return plays, won
 
     def wins(self) -> Float:
-        """Return the votes that model i won against j, in either order of showing; a tie is half a vote for each."""
+        """Return a matrix of how many votes i won against j, in either order of showing; a tie is half a vote."""
         plays, won = self.tables()
         return np.asarray(won + (plays - won).T)
 
@@ -85,8 +85,8 @@ class Comparisons:
     at : ndarray of int64
         Number of votes up to and including the vote that completed the comparison.
     waiting, repeated : int
-        Numbers of votes in no comparison. ``waiting`` votes lack a vote in the other order, or the end of their run;
-        ``repeated`` votes return to a pair and question after votes on another one.
+        Numbers of votes that are part of no comparison: ``waiting`` votes, which still lack a vote in the other order
+        or the end of their run, and ``repeated`` votes, which return to a pair and question after other votes.
     """
 
     first: Int

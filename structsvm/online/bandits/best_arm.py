@@ -27,7 +27,7 @@ _TIE = 1e-9
 
 
 class BestArm(CountsWins):
-    """Bandit that identifies the arm that beats all others with few comparisons.
+    """Bandit that identifies, with few comparisons, the arm that beats all others.
 
     Unlike bandits that minimise regret, BestArm makes a decision. :attr:`finished` becomes True once one arm is shown
     to beat every other arm, or every arm is excluded as the best. The probability of a wrong decision is at most
@@ -98,7 +98,7 @@ class BestArm(CountsWins):
 
     @property
     def finished(self) -> bool:
-        """True once the best arms are identified, or every arm is excluded."""
+        """True once the best arms are identified, or every arm is excluded as the best."""
         return self.n_arms == 1 or self.decided() != -1
 
     def decided(self) -> int:
@@ -129,7 +129,8 @@ class BestArm(CountsWins):
         return np.asarray(np.where(rates < 0.5, (self._plays() + PRIOR) * distance, 0.0).sum(axis=1))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next pair, for exploration with probability 1/4; once finished, return the best arm twice."""
+        """Return the next pair, which explores with probability 1/4; after the decision, pair the best arm with
+        itself."""
         if (arm := self._exploited()) is not None:
             return Duel((arm, arm))
         exploring = int(rng.random() < 0.25)

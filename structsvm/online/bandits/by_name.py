@@ -1,7 +1,7 @@
 """Create bandits by the short names of their policies, and restore saved bandits from JSON.
 
-This module needs no change for a new policy. ``__init__.py`` gives its short name, and its attribute ``compiled`` gives
-the module of its compiled form.
+This module needs no change for a new policy: its short name is given in ``__init__.py``, and the module of its compiled
+form by the class attribute ``compiled``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> 
 
 
 def from_json(text: str) -> Any:
-    """Return a bandit of this package, restored from the text of its ``to_json``.
+    """Restore a bandit of this package from the text that its ``to_json`` returned.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def from_json(text: str) -> Any:
     # accept only classes of this package, since a name in a file must not import anything else
     is_bandit = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
     if not is_bandit or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
-        raise BadInput("bandit", f"expected one of structsvm.online.bandits, got {name!r:.60}")
+        raise BadInput("bandit", f"expected a class of structsvm.online.bandits, got {name!r:.60}")
     return getattr(import_module(_ROOM), name).from_json(text)
 
 

@@ -25,8 +25,8 @@ class Delayed(SavedState):
     bandit : Bandit
         Bandit that expects each outcome before the next duel.
     most : int, default=1000
-        Maximum number of pending duels, the most recent ones, that are replayed after an outcome. Replaying a duel
-        takes as long as an update.
+        Maximum number of pending duels that are replayed after an outcome; if more are pending, the oldest are ignored.
+        Replaying a duel takes as long as an update.
 
     Notes
     -----

@@ -23,7 +23,7 @@ class Probe(NamedTuple):
 
 
 class GradientDescent(SavedState):
-    """Common implementation of DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1); use these functions instead.
+    """Common implementation of DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1), which create instances.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class GradientDescent(SavedState):
         return Probe(self.w, self._project(self.w + self.delta * direction), direction)
 
     def update(self, probe: Probe, outcome: Any) -> None:
-        """Move by the outcome, or by the mean of the outcomes of several queries.
+        """Move the current point according to the outcome, or to the mean of the outcomes of several queries.
 
         With feedback "win", an outcome states whether the neighbour won. With "probability" and "advantage", it is the
         probability that the *current point* wins, which BGD observes.

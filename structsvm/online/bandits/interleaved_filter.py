@@ -54,7 +54,7 @@ class InterleavedFilter(SavedState):
         self.candidate: int | None = 0 if self.n_arms == 1 else None
         self.rivals: list[int] = []
         self.position = 0  # index of the next rival in the round
-        self.rounds = 0  # comparisons of each rival with the candidate
+        self.rounds = 0  # number of comparisons of each rival with the candidate
         self.wins = np.zeros(self.n_arms)  # wins of the candidate over each rival
 
     @property

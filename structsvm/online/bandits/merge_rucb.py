@@ -26,7 +26,7 @@ def initial_batches(order: Sequence[int], size: int, partition: str) -> list[lis
 
 
 def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
-    """Merge the smallest batch with the largest, and so on; move arms until sizes are in ``[size/2, 3 size/2]``."""
+    """Merge the smallest batch with the largest, and so on; then move arms so that sizes are ``size/2 .. 3 size/2``."""
     # Algorithm 1, line 13; sizes that differ by at most 1 are final, even if they are outside this range
     order = sorted(batches, key=len)  # the sort is stable, so batches of equal size keep their order
     half = len(order) // 2

@@ -1,4 +1,4 @@
-"""Shared parts of the bandits: saved state, checks of duels and outcomes, tables of wins, and random ties."""
+"""Shared parts of the bandits: saved state, checks of duels and outcomes, tables of wins, and random tie-breaking."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class CountsWins(SavedState):
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win of a pair."""
+        """Add the outcome of a pair to the table of wins."""
         record_pair(self.wins, duel, outcome)
         self.t += 1
 
@@ -96,7 +96,7 @@ class Eliminates(SavedState):
 
 @lru_cache(maxsize=16)
 def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the two indices of each pair of ``n`` arms, in the order of :meth:`Duel.pairs`.
+    """Return the first and the second indices of all pairs of ``n`` arms, in the order of :meth:`Duel.pairs`.
 
     The arrays are cached and must not be modified.
     """
@@ -157,7 +157,7 @@ def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
 def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     """Add the outcome of every pair of a set to the table of wins; a set of one arm adds nothing."""
     _check_duel(duel, len(wins))
-    # at least one arm, without repeats
+    # a set has at least one arm, and no arm twice
     if len(set(duel.arms)) < max(1, len(duel.arms)):
         raise BadInput("duel", f"expected a set of distinct arms, got {duel.arms}")
     if len(duel.arms) < 2:
@@ -178,7 +178,7 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
 def pick(items: Any, rng: np.random.Generator | None) -> int:
     """Return one of ``items`` at random, or the first if ``rng`` is None.
 
-    No random number is drawn for a single item, which the compiled forms rely on.
+    No random number is drawn for a single item; the compiled forms rely on this.
     """
     n = len(items)
     if n == 1 or rng is None:
@@ -192,5 +192,5 @@ def tied(values: Float, rng: np.random.Generator | None, tol: float = 0.0) -> in
 
 
 def copeland_leader(wins: Float, rng: np.random.Generator | None) -> int:
-    """Return the arm that is ahead of the most others (RCS, section 4: the answer at a horizon)."""
+    """Return the Copeland leader, the arm that is ahead of the most others (the answer of RCS, section 4)."""
     return tied((wins > wins.T).sum(axis=1), rng)

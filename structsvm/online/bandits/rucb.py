@@ -75,7 +75,7 @@ class RUCB(CountsWins):
         self.leader = -1  # B of the paper; -1 is the empty set
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return a possible winner and the arm with the largest bound against it; the note is the arm of B, or -1."""
+        """Return a possible winner and the arm with the largest bound against it; the note is the arm in B, or -1."""
         # Algorithm 1: C contains the arms whose bounds are all at least 1/2; B keeps its arm only while it is in C
         bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         candidates = np.flatnonzero((bounds >= 0.5).all(axis=1))
@@ -140,7 +140,7 @@ class RCS(CountsWins):
         self.times_champion = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the champion of a tournament with sampled results and the arm with the largest bound against it."""
+        """Return the champion of a tournament of sampled results, and the arm with the largest bound against it."""
         first, second = pair_indices(self.n_arms)
         theta = np.full((self.n_arms, self.n_arms), 0.5)
         theta[first, second] = rng.beta(self.wins[first, second] + 1, self.wins[second, first] + 1)

@@ -24,7 +24,7 @@ class SAVAGE(Eliminates, CountsWins):
 
     It compares the remaining pair with the fewest comparisons, as Algorithm 1 does. The RCS paper compares pairs
     "uniformly randomly", which gave the same regret within the standard error. An arm is eliminated if
-    ``mu + sqrt(ln(K (K - 1) T / delta) / (2 n)) < 1/2`` against some other arm; the last arm is exploited.
+    ``mu + sqrt(ln(K (K - 1) T / delta) / (2 n)) < 1/2`` against some other arm; the last remaining arm is exploited.
 
     Parameters
     ----------

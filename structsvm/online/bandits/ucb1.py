@@ -72,7 +72,7 @@ class Sparring(SavedState):
 
 
 class MultiSBM(SavedState):
-    """MultiSBM of Ailon et al. (ICML 2014): a UCB1 bandit for each left arm; the left arm is the last right arm.
+    """MultiSBM of Ailon et al. (ICML 2014): UCB1 for each left arm, which is the right arm of the previous duel.
 
     It assumes that the preferences come from utilities and needs no horizon.
 
@@ -94,7 +94,7 @@ class MultiSBM(SavedState):
     def __init__(self, n_arms: int, *, alpha: float = 2.5) -> None:
         self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
-        self.left = -1  # not yet drawn
+        self.left = -1  # the left arm of the next duel; -1 before the first outcome
         self.rewards = np.zeros((self.n_arms, self.n_arms))  # one row per left arm, for its bandit
         self.plays = np.zeros((self.n_arms, self.n_arms))
 
@@ -127,7 +127,7 @@ class Doubler(SavedState):
     n_arms : int
         Number of arms.
     alpha : float, default=2.5
-        As for :class:`MultiSBM`.
+        Width of the bounds, as for :class:`MultiSBM`.
 
     Examples
     --------

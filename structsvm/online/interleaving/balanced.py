@@ -62,7 +62,7 @@ class Balanced(ListsByChoices):
         ranks = [ranks_of(ranking) for ranking in rankings]
         documents: dict[Hashable, None] = {}
         pointer = [0, 0]
-        # the ranking with the lower pointer picks next, or the first ranking on ties; skip documents in the list
+        # the ranking with the smaller pointer picks next, or ``first`` on ties; documents in the list are skipped
         while len(documents) < length and (pointer[0] < len(rankings[0]) or pointer[1] < len(rankings[1])):
             turn = first if pointer[0] == pointer[1] else int(pointer[1] < pointer[0])
             if pointer[turn] == len(rankings[turn]):

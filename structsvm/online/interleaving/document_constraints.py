@@ -1,4 +1,4 @@
-"""Document constraints: clicks imply preferences between documents; the ranking that violates fewer of these wins."""
+"""Document constraints: clicks imply preferences between documents; the ranking that violates fewer of them wins."""
 
 from __future__ import annotations
 

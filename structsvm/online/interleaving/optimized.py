@@ -27,16 +27,16 @@ from structsvm.online.interleaving.record import (
 class Optimized:
     """Optimised interleaving and, with more than two rankings, optimised multileaving.
 
-    A list is allowed if each document is, for some ranking, the best document that is not above it in the list. A click
-    credits each ranker with ``1 / rank`` of the document in its ranking (a missing document has the rank after the
-    last). A linear program (HiGHS) computes the most sensitive distribution over allowed lists, among the distributions
-    for which all rankers have the same expected credit at each rank.
+    A list is allowed if the document at each rank is the best document of some ranking that is not yet in the list. A
+    click credits each ranker with ``1 / rank`` of the document in its ranking (a missing document has the rank after
+    the last). A linear program (HiGHS) computes the most sensitive distribution over allowed lists, among the
+    distributions for which all rankers have the same expected credit at each rank.
 
     Parameters
     ----------
     max_lists : int, default 1024
-        Largest number of lists in the linear program. If more lists are allowed (never for two rankings and lists of
-        10), ``max_lists`` lists are sampled.
+        Largest number of lists in the linear program. If more lists are allowed (with the default, never for two
+        rankings and lists of 10 documents), ``max_lists`` lists are sampled.
 
     Notes
     -----
@@ -75,7 +75,7 @@ class Optimized:
         """
         ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
-        # sample one list by the solution of the program for all allowed lists, or for a sample of these
+        # solve the program for all allowed lists, or for a sample of them, and draw one list from the solution
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             lists = _sampled_lists(ordered, length, self.max_lists, generator)
@@ -105,7 +105,7 @@ class Optimized:
     def _solve(
         self, rankings: list[tuple[Hashable, ...]], order: list[int], lists: list[tuple[Hashable, ...]]
     ) -> list[tuple[Shown, float]]:
-        """Return the lists with positive probability, with credits in the caller's order of the rankers."""
+        """Return the lists of positive probability and their probabilities; credits are in the caller's order."""
         by_document = {}
         ranks = [ranks_of(ranking) for ranking in rankings]
         for document in dict.fromkeys(d for shown in lists for d in shown):
@@ -157,7 +157,8 @@ def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
 def fair_distribution(
     credit: NDArray[np.float64], sensitivity: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the most sensitive distribution over lists with zero expected credit, and the largest violation."""
+    """Return the most sensitive distribution over lists with zero expected credit at each rank, and its largest
+    violation of this constraint."""
     n_lists = credit.shape[0]
     # credits are centred, so the constraints of the last ranker follow from those of the other rankers
     rows = credit[:, :-1].reshape(n_lists, -1).T

@@ -1,5 +1,5 @@
-"""Probabilistic interleaving: sample documents from softmax distributions over rankings, and credit clicks over all
-assignments."""
+"""Probabilistic interleaving: sample documents from softmax distributions over rankings, and average the credit for
+clicks over all assignments of documents to rankers."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Probabilistic(ListsByChoices):
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         candidates = list(dict.fromkeys(document for ranking in rankings for document in ranking))
         ranks = np.array([[ranks_of(r).get(d, len(r) + 1) for d in candidates] for r in rankings])
-        # Weights are relative to the best remaining rank, so that powers of large ranks do not underflow. The posterior
-        # of the ranker of a document is its weight over the sum of weights, as all rankers are equally likely.
+        # Weights are relative to the best remaining rank, so that powers of large ranks do not underflow. All rankers
+        # are equally likely, so a ranker's posterior for a document is its weight divided by the sum of weights.
         n, m = ranks.shape
         left = np.ones(m, dtype=bool)
         documents: list[Hashable] = []

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_whole
 
 VERSION = 1
-"""Version of the record. Other versions are refused, since their clicks are credited by different rules."""
+"""Version of the format. Records of other versions are refused, since other rules credit their clicks."""
 
 LARGEST = 1e12
 """Largest number allowed in a record, so that sums do not overflow; valid ranks and credits are much smaller."""
@@ -59,8 +59,8 @@ class Shown:
         document constraints), the probability that the ranker contributed the document (probabilistic), or the credit
         of the ranker for a click (optimized, SOSM).
     slack : float
-        Largest violation of the fairness constraints by the distribution of lists; 0 except for the method
-        optimized if its linear program has no solution.
+        Largest violation of the fairness constraints by the distribution of lists; 0 unless the method is
+        ``"optimized"`` and its linear program has no solution.
     impression : str, int or None
         Id of this impression, set by :meth:`with_impression`. Later lines of a log with the same id are repeats and do
         not count.
@@ -186,7 +186,7 @@ def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
         what, got = f"Expected the key {what.split('`')[1]!r}", "none"
     # replace the type in "Expected `int`, got `str`" by the value, which is more informative
     problem = what[:1].lower() + what[1:].partition(", got ")[0]
-    remedy = "; log what Shown.to_json() returns, unchanged, or a table" if prefix or got == "none" else ""
+    remedy = "; log Shown.to_json() unchanged, or use a table" if prefix or got == "none" else ""
     return f"{prefix}{path}{': ' if path else ''}{problem}, got {got}{remedy}"
 
 
@@ -330,7 +330,7 @@ def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float)
     ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with ``n_clicks`` clicks each.
     """
     # Division by the number of clicks and by a bound that is the same for all lists preserves a mean of zero. The mean
-    # of the sign of the difference may not be zero, if a ranker often wins by a little and rarely loses by much.
+    # of the sign differs from zero if a ranker often wins by a little and rarely loses by much.
     difference = credit[..., :, None] - credit[..., None, :]
     if n_clicks == 0 or not largest:
         return np.zeros_like(difference)
@@ -356,8 +356,8 @@ def _encode(document: Hashable) -> Any:
         # json reads an array as a list, which is not hashable
         return {"tuple": [_encode(part) for part in document]}
     raise TypeError(
-        f"document {document!r}: JSON keeps None, bool, int, float, str and tuples of them, "
-        f"not {type(document).__name__}; rank by a string id instead"
+        f"document {document!r}: a record can store None, bool, int, float, str and tuples of them, "
+        f"not {type(document).__name__}; use string ids"
     )
 
 

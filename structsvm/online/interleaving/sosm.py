@@ -27,8 +27,8 @@ class SOSM(ListsByChoices):
     """Sample-only scored multileaving, for two or more rankers.
 
     The list is a team draft. Each ranker then ranks the shown documents, and a click on the document at its rank ``r``
-    gives the ranker the credit ``r^-3 / sum_m m^-3``. Each click is evidence about all rankers, and the cost does not
-    depend on the number of possible assignments.
+    gives the ranker the credit ``r^-3 / sum_m m^-3``. Each click is evidence about all rankers, and the time to compute
+    credits does not depend on the number of possible assignments.
 
     Notes
     -----
@@ -48,7 +48,7 @@ class SOSM(ListsByChoices):
 
     name: ClassVar[str] = "sosm"
     rankings: ClassVar[str] = "2 or more"
-    fairness: ClassVar[str] = "expected centred credit 0 if all ranks are equally likely"
+    fairness: ClassVar[str] = "expected centred credit 0 if clicks are equally likely at all ranks"
     draws_outcome: ClassVar[bool] = True
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:

@@ -26,8 +26,8 @@ class TeamDraft(ListsByChoices):
     -----
     Radlinski, Kurup & Joachims (CIKM 2008; thesis Algorithm 8); Schuth et al. (CIKM 2014).
     If clicks do not depend on the documents, the expected outcome is exactly zero, even if rankings run out of
-    documents. For this, teams are assigned only in rounds in which each ranker has a document left for any picks of the
-    other rankers; clicks on later documents credit no ranker. (If rankings run out of documents, Algorithm 8, in which
+    documents. For this, teams are assigned only in rounds in which each ranker has a document left, whatever the other
+    rankers pick; clicks on later documents credit no ranker. (If rankings run out of documents, Algorithm 8, in which
     a coin flip decides whether the last document counts, is biased.) If rankings are at least as long as the list, each
     document has a team.
 
@@ -59,7 +59,7 @@ class TeamDraft(ListsByChoices):
 def draft(
     rankings: list[tuple[Hashable, ...]], length: int, choose: Choose
 ) -> tuple[tuple[Hashable, ...], tuple[int | None, ...]]:
-    """Return the drafted list and the team of each document, which is None below the fair ranks."""
+    """Return the drafted list and the team of each document (None if its assignment to a team would not be fair)."""
     n = len(rankings)
     # the list cannot be longer than the number of distinct documents
     length = min(length, len(set().union(*rankings)))
@@ -105,7 +105,7 @@ def check_draft(shown: Shown) -> None:
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
-    """Return the number of ranks that complete rounds fill for any order of picks; the list may cut the last round."""
+    """Return the number of ranks before the first round in which some ranker may have no document left to pick."""
     # Before round t, ranker i has picked t documents. The other rankers have picked at most (n - 1) t of its documents,
     # and only documents that they share with it. The result depends only on the rankings, not on the order of picks,
     # so the assignment of teams is fair.

@@ -14,11 +14,15 @@ from structsvm.online.simulation.worlds import check_preferences, condorcet_winn
 class AssumptionReport:
     """Assumptions that a preference matrix satisfies; None for a quantity that is not defined for the matrix.
 
-    ``strong_transitivity`` and ``triangle_inequality`` are the shares of triples i, j, k of the total order with ``P[i,
-    k] >= max(P[i, j], P[j, k])`` and ``e[i, k] <= e[i, j] + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.4 and 5.5).
-    ``relaxed_gamma`` is the smallest gamma with ``gamma e[1, k] >= max(e[1, j], e[j, k])``, ``smallest_gap`` the
-    smallest gap of another arm to the Condorcet winner, and ``uninformative`` the share of arms that tie with another
-    arm.
+    ``condorcet`` is the arm that beats every other arm; ``borda`` and ``copeland`` are the arms with the largest mean
+    probability of a win and with the most beaten arms. ``total_order`` contains the arms, best first, if each arm
+    beats all later arms.
+
+    ``strong_transitivity`` and ``triangle_inequality`` are the shares of triples i, j, k of the total order for which
+    ``P[i, k] >= max(P[i, j], P[j, k])`` and ``e[i, k] <= e[i, j] + e[j, k]`` with ``e = P - 1/2`` (thesis, eq. 5.4 and
+    5.5). ``relaxed_gamma`` is the smallest gamma with ``gamma e[1, k] >= max(e[1, j], e[j, k])``, where 1 is the
+    Condorcet winner and j beats k; ``smallest_gap`` is the smallest gap of another arm to the Condorcet winner, and
+    ``uninformative`` the share of arms that tie with another arm.
     """
 
     n_arms: int
@@ -41,7 +45,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
     P : array-like, shape (K, K)
         ``P[i, j]`` is the probability that arm i beats arm j.
     tol : float, default=1e-12
-        Tolerance of the inequalities and of equal means.
+        Tolerance of the inequalities, and of ties for the largest mean (``borda``).
 
     Returns
     -------
@@ -61,7 +65,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
     mean = matrix.mean(axis=1)
     winner = condorcet_winner(matrix)
     order = np.argsort(-degree, kind="stable")
-    # a total order exists iff the arms, sorted, beat k - 1, k - 2, ..., 0 other arms
+    # a total order exists iff the arms, sorted by wins, beat k - 1, k - 2, ..., 0 other arms
     total = bool((degree[order] == np.arange(k - 1, -1, -1)).all())
     strong = triangle = gamma = gap = None
     if total:

@@ -18,7 +18,7 @@ _DEPTH = 12
 """Largest number of pairs in the table under a heat map."""
 
 _NAMED = 8
-"""Largest number of arms whose names are listed under a heat map; with more arms, only the first and the last are."""
+"""Largest number of arm names listed under a heat map; with more arms, only the first names and the last are listed."""
 
 
 class DuelMap(NamedTuple):
@@ -27,7 +27,7 @@ class DuelMap(NamedTuple):
     title: str
     shares: Float
     arms: list[str]
-    """Names of the rows and columns; with many arms, only the first and the last."""
+    """Names of the rows and columns; with many arms, only the first names and the last."""
     most: int
     n_pairs: int
     n_never: int

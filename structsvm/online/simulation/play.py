@@ -139,9 +139,9 @@ def simulate(
     ----------
     bandit : str, object or callable
         A short name (a key of ``structsvm.online.bandits.NAMES``); a bandit, which is copied for each run; or a
-        callable ``(n_arms, horizon) -> bandit``, such as ``partial(make, "rucb")``. Given a name, the compiled form is
-        used, if there is one, in worlds with a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``) and in
-        ``InterleavedRankers``.
+        callable ``(n_arms, horizon) -> bandit``, such as ``partial(make, "rucb")``. The compiled form of a bandit given
+        by name, if it has one, is used in worlds with a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``)
+        and in ``InterleavedRankers``.
     world : array-like or World
         A square preference matrix with a Condorcet winner, or a world: an object of
         ``structsvm.online.simulation.worlds``, ``InterleavedRankers`` (a data set), or your own.
@@ -201,7 +201,7 @@ def simulate(
     if regret == "sum" and getattr(first, "compares_sets", False):
         who = bandit if isinstance(bandit, str) else type(first).__name__
         raise BadInput(
-            "regret", f"'sum' is for pairs, {who} compares sets", "use {regret='average'} or 'weak'"
+            "regret", f"'sum' is for pairs, but {who} compares sets", "use {regret='average'} or 'weak'"
         )
     # compiled forms require a world with a matrix or with live comparisons
     playable = getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays")
@@ -219,7 +219,7 @@ def simulate(
             callback(RunProgress(int(store.done.sum()), n_runs, run, step))
 
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
-        # create generators and bandit in the worker, so that those of other runs do not change
+        # create the generators and the bandit in the worker, so that runs share no state
         rngs = runs.generators(streams[run])
         if plays_compiled:
             from structsvm.online.bandits.compiled.run import begin

@@ -49,7 +49,7 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
 
 
 def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
-    """Return the generator of the duels, and another generator that breaks ties between recorded arms.
+    """Return the generator of the duels, and another generator that breaks ties when the best arm is recorded.
 
     With separate generators, recording does not change the duels.
     """
@@ -76,7 +76,7 @@ def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any]
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
     """Return the regret of a comparison; ``kind`` is one of :data:`REGRETS`."""
-    # pairs are frequent, and computed without an array
+    # pairs are frequent, so their regret is computed without an array
     if len(arms) == 2:
         first, second = float(gaps[arms[0]]), float(gaps[arms[1]])
         if kind == "weak":
@@ -131,7 +131,7 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
 def in_processes(
     job: Callable[[int], Any], runs: Sequence[int], n_jobs: int | None, backend: str = "loky"
 ) -> Iterator[Any]:
-    """Yield the results of runs from workers of a joblib backend; a single loky worker is this process."""
+    """Yield the results of runs from workers of a joblib backend; a single loky worker runs in this process."""
     from joblib import Parallel, delayed, parallel_config
 
     # not every backend can return results one at a time

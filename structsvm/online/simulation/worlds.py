@@ -63,7 +63,7 @@ def _vector(utilities: ArrayLike) -> Float:
 
 
 def matrix_above(probability: Float) -> Float:
-    """Return a preference matrix with the probabilities above the diagonal."""
+    """Return the preference matrix whose upper triangle is that of ``probability``."""
     # derive the lower triangle from the upper one, so that P + P' = 1 holds exactly
     upper = np.triu(probability, 1)
     return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(len(upper))

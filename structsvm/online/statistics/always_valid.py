@@ -48,7 +48,8 @@ class ConfidenceSequence:
     looks : ndarray of int64, shape (n_looks,)
         Number of outcomes (or clusters) at each look.
     mean, lower, upper : ndarray of float64, shape (n_looks,)
-        With probability ``1 - alpha`` the true mean lies between ``lower`` and ``upper`` at all looks at once.
+        Sample mean and interval at each look. With probability ``1 - alpha`` the true mean lies between ``lower`` and
+        ``upper`` at all looks at once.
     p_values : ndarray of float64, shape (n_looks,)
         p-value of the hypothesis "the mean is 0" at each look: the inverse of the capital against it, at most 1. It is
         at most alpha if and only if 0 is outside the interval of that look; the experiment may then stop. It does not
@@ -153,21 +154,22 @@ def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> fl
     if no bet has positive mean growth.
     """
     bets = np.stack([SHARES, -SHARES], axis=1).reshape(-1, 1)
-    # mean growth per outcome of the log capital of each bet; slightly more than half of the experiments need fewer
+    # mean growth of the log capital of each bet per outcome; slightly more than half of the experiments need fewer
+    # outcomes than this mean predicts
     growth = products(log1p(bets * values), counts) / counts.sum()
     if growth.max() < 1e-12:
         return float("inf")
     from scipy.optimize import brentq
 
-    # The capital is at least that of the best share divided by the number of shares, so this quotient gives an upper
-    # bound. The factor above 1 ensures that rounding does not place the bound before the crossing.
+    # The total capital is at least the weighted capital of the best bet, which gives an upper bound on the crossing.
+    # The factor above 1 ensures that rounding does not place the bound before the crossing.
     upper = (1 + 1e-9) * (-log(alpha) - _LOG_WEIGHT) / growth.max()
     excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + log(alpha)  # noqa: E731
     return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
 
 def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> Float:
-    """Return the logarithm of the capital against mean 0 after ``values`` and each outcome of ``following``."""
+    """Return the logarithm of the capital against mean 0 after ``values`` and each further outcome in ``following``."""
     bets = np.concatenate([SHARES, -SHARES])[:, None]
     before = products(log1p(bets * values), counts)
     return np.asarray(_log_sum(before[:, None] + log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)

@@ -88,8 +88,9 @@ class Analysis:
     test, statistic, correction, cluster : str or None
         Settings of the analysis.
     alpha, power : float
+        Level of the decision and of the intervals, and power of the test with ``queries_needed`` queries.
     pairs : tuple of PairComparison
-        In the order of the rankers; each with
+        Results of each pair, in the order of the rankers:
 
         * ``a``, ``b``: names of the rankers; positive figures favour ``a``;
         * ``wins``, ``losses``, ``ties``: numbers of queries by outcome. A fractional outcome (of the methods
@@ -172,7 +173,8 @@ class Analysis:
         """The ranker that is shown, with validity at every look, to beat every other ranker, if any.
 
         With two rankers the always-valid p-value decides. With more rankers the evidence of
-        :class:`~structsvm.online.bandits.BestArm` decides, whose error does not grow with the number of rankers.
+        :class:`~structsvm.online.bandits.BestArm` decides; its error probability is at most ``alpha`` for any number of
+        rankers.
         """
         if not self.independent:
             return None
@@ -189,7 +191,7 @@ class Analysis:
         return self.rankers[best] if best >= 0 else None
 
     def more_queries(self) -> float:
-        """Return the number of further queries until the leader is expected to win all its pairs, 0 if it has
+        """Return the number of further queries until the leader is expected to win all its pairs: 0 if it has
         already won, or infinity if no number can be given, for example if users return and ``cluster`` is None."""
         if self.winner is not None:
             return 0.0
@@ -281,7 +283,7 @@ def analyse(
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=cluster, weights=weights)
     elif weights is not None:
-        raise BadInput("weights", "a credited log has its own", "pass them to read_credits")
+        raise BadInput("weights", "expected none for a credited log", "pass them to read_credits")
     elif cluster not in ("auto", log.cluster):
         raise BadInput("cluster", f"expected {log.cluster!r}, the cluster of the credited log", value=cluster)
     if test == "wilcoxon" and log.method in DRAWN:
@@ -364,7 +366,7 @@ def _remarks(
             "they have one"
         )
     if log.n_same:
-        notes.append(f"{log.n_same} lists on which the rankers agree compare nothing and were left out")
+        notes.append(f"{log.n_same} lists were left out, since the rankers agree on them")
     if log.n_repeated:
         notes.append(f"{log.n_repeated} lines repeat the impression id of an earlier one and were left out")
     if log.n_identical:
@@ -377,17 +379,17 @@ def _remarks(
         notes.append(
             f"{n_again:,} of the first {n_looked:,} impressions are of a {by} seen before, and each counts as if "
             f"it were of a new one: preferences of a few {by}s could decide, so no winner is named; analyse with "
-            f"cluster={by!r} (--cluster {by}), with a {by} in every impression"
+            f"cluster={by!r} (--cluster {by}), which requires a {by} in every impression"
         )
     if n_clusters is not None:
         notes.append(
             f"the largest of {n_clusters:,} {cluster}s has {largest:.1%} of the queries; weighted by queries, they "
-            f"would be equivalent to {n_effective:,.1f} {cluster}s of equal size; the analysis counts each once"
+            f"would be equivalent to {n_effective:,.1f} {cluster}s of equal size; each {cluster} counts once"
         )
     if log.met is not None:
         notes.append(
-            "a bandit chose which rankers met, and chose winners more often: only the always-valid results keep their "
-            "level; the results of a pair are based on the queries for which it met (wins + losses + ties)"
+            "a bandit chose which rankers to compare, and preferred winners: only the always-valid results keep their "
+            "level; the results of a pair are based on the queries that compared it (wins + losses + ties)"
         )
     if log.weighted:
         notes.append("wins and losses count each click as one; all other results use the click weights")
@@ -430,10 +432,10 @@ def compared(
     per_unit: float = 1.0,
     clustered: bool = False,
 ) -> PairComparison:
-    """Return the comparison of a pair whose statistic has the increasing ``values``, each ``counts`` times.
+    """Return the comparison of a pair, given the distinct ``values`` of its statistic (ascending) and their ``counts``.
 
-    Its p-values are not yet corrected for the number of pairs (:func:`corrected`). Each value belongs to a unit: a
-    query or, if ``clustered``, a cluster of ``per_unit`` queries on average (0 if the two rankers never met).
+    The p-values are not yet corrected for the number of pairs (:func:`corrected`). Each value belongs to a unit: a
+    query or, if ``clustered``, a cluster of ``per_unit`` queries on average (0 if the two rankers were never compared).
     ``outcomes`` are the numbers of won, lost and tied queries, and ``drawn`` the numbers of units that the randomised
     sign test counts as won and lost.
     """
@@ -487,7 +489,7 @@ def compared(
 
 
 def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[PairComparison, ...]:
-    """Return the comparisons with both kinds of p-values corrected for the number of pairs."""
+    """Return the comparisons with ``p_value`` and ``always_valid_p_value`` corrected for the number of pairs."""
     correct = significance.CORRECTIONS[settings.correction]
     p_values: Any = correct([pair.p_value for pair in pairs]).tolist()
     always: Any = correct([pair.always_valid_p_value for pair in pairs]).tolist()
@@ -519,7 +521,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
         won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
         clusters = log.clusters_of(k)
-        # rankers of a bandit that never met have no values; a single tie stands for the lack of information
+        # rankers that the bandit never compared have no values: use a single tie, which is no evidence
         means = significance.cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
         if log.method in DRAWN:

@@ -168,6 +168,6 @@ def _credit_alike(
     largest = 1.0 if method == _OPTIMIZED else largest_difference(values.shape[2])
     try:
         outcome = share_of_largest(credit, places.shape[2], largest)
-    except BadInput:  # the method's error names the list
+    except BadInput:  # crediting one by one raises this error with the number of the impression
         return None
     return Credits(credit, outcome[:, i, j], unused)

@@ -59,7 +59,8 @@ class PairColumns(NamedTuple):
     """Results of two rankers, with one entry per impression on which they met, in the order of the log."""
 
     delta: Float
-    """The statistic: difference in weighted clicks, outcome (methods of ``DRAWN``), otherwise difference in credit."""
+    """The statistic: with click weights the difference in weighted clicks, otherwise the outcome for methods of
+    ``DRAWN`` and the difference in credit for other methods."""
     outcome: Float
     """1 if the first ranker beats the second, 0 for a tie, -1 if it loses; fractional for methods of ``DRAWN``."""
 
@@ -120,7 +121,7 @@ class CreditedLog:
         return _STATISTICS[self.method]
 
     def signs(self, random_state: int) -> list[Float]:
-        """Return the result per impression of each pair: 1 (won), -1 (lost) or 0 (tied), at random if fractional."""
+        """Return the result of each impression for each pair, 1 (won), -1 (lost) or 0 (tied); randomise fractions."""
         outcomes = [pair.outcome for pair in self.pairs]
         if self.method not in DRAWN:
             return outcomes
@@ -147,16 +148,16 @@ def read_credits(
     path : str or Path
         Click log, as for :func:`read_log`.
     cluster : {"auto", "user", "session"}, optional
-        Id to keep for each impression. ``"auto"`` uses the user if users return and all impressions have a user,
+        Id by which impressions form clusters. ``"auto"`` uses the user if users return and all impressions have a user,
         otherwise the session by the same rule, otherwise no clusters. Impressions without a requested id are left
         out and counted if they are fewer than 5 %, and refused otherwise.
     weights : array-like, shape (14,), optional
         Click weights for team draft, such as ``ClickWeights.weights``. Reading then takes about three times as long,
         since features are computed one impression at a time.
-    missing_feedback : str
-        As for :func:`read_log`.
+    missing_feedback : {"skip", "no_click", "error"}
+        Treatment of lines without ``clicks``, as for :func:`read_log`.
     max_expansion : float, optional
-        As for :func:`structsvm.readers.read_letor`.
+        Maximum number of bytes of text per byte of a compressed file, as for :func:`structsvm.readers.read_letor`.
     callback : callable (n_lines, n_bytes), optional
         Called after each block (about 1 MB) with the number of lines and the number of bytes read so far.
 
@@ -335,7 +336,7 @@ class _Reader:
             won.append(outcome[:, p].copy())
 
     def _keep_duels(self, method: str) -> None:
-        """Credit lists on which some of the rankers met, and append to the columns of the pairs of these rankers."""
+        """Credit lists that compare some of the rankers, and append to the columns of the pairs of these rankers."""
         # Lists with the same number of rankers are credited together. The credit of a list follows the order of its own
         # rankings, so a pair (i, j) of the log may appear as (j, i), with the opposite sign.
         before, parts = len(self.numbers) - len(self.duels), []
@@ -360,7 +361,7 @@ class _Reader:
                 delta.append(difference[rows])
 
     def _bound(self) -> float:
-        """Return the largest absolute statistic of an impression, for any clicks and any random choices."""
+        """Return a bound on the absolute statistic of an impression, valid for any clicks and any random choices."""
         assert self.like is not None
         largest, method = self.largest, self.like[0]
         if self.weights is not None:
@@ -380,7 +381,7 @@ class _Reader:
         n = len(self.numbers)
         if not n and self.n_same:
             raise BadInput(
-                origin, f"expected lists on which the rankers differ, got {self.n_same:,} that agree"
+                origin, f"expected lists on which the rankers differ, got {self.n_same:,} on which they agree"
             )
         rankers = self.header.names(origin, n)
         assert self.like is not None

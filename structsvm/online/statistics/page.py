@@ -19,7 +19,7 @@ _LOOKS = 40
 """Number of points per curve on the page; each point requires the computation of an interval."""
 
 _WIDEST = 8.0
-"""Intervals wider than this multiple of the last interval are not drawn, since they would flatten the others."""
+"""Intervals wider than this multiple of the last interval are not drawn, since they would flatten the curve."""
 
 
 def summary(answer: Analysis) -> list[str]:
@@ -52,8 +52,8 @@ def page(
                 [pages.Column("Figure"), pages.Column("Value")], _facts(answer, pair), caption="Results"
             ),
             pages.paragraph(
-                f"Difference: {answer.estimand}, {pair.a} minus {pair.b}. p: of several tests of no difference; "
-                f"the {answer.test} test decides. Always valid: holds however often the log is analysed.",
+                f"Difference: {answer.estimand}, {pair.a} minus {pair.b}. p: p-values of several tests; the "
+                f"{answer.test} test decides. Always valid results hold however often the log is analysed.",
                 small=True,
             ),
         ]
@@ -65,7 +65,7 @@ def page(
             n = len(values) if clusters is None else int(clusters.max()) + 1
             looks = np.unique(geomspace(min(10, n), n, _LOOKS).astype(int))
             sequence = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
-            # intervals of the first queries are so wide that they would flatten the rest of the curve
+            # intervals after few queries are so wide that they would flatten the rest of the curve
             width = sequence.upper - sequence.lower
             drawn = width <= _WIDEST * width[-1]
             sure = f"{100 * (1 - answer.alpha):g}%"
@@ -85,9 +85,9 @@ def page(
                 pages.line_chart(lines, x=units, y="difference per query", log_x=True, mark=0.0),
                 pages.paragraph(
                     f"Difference: {answer.estimand}, {order}; above 0 it favours {pair.a}, "
-                    f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
-                    f"difference is inside at every number of {units} at once, so the log may be analysed at any "
-                    "time; where 0 is outside, the difference is significant.",
+                    f"below 0 {pair.b}. The interval is a confidence sequence: with {sure} confidence it contains the "
+                    f"true difference at every number of {units} at once, so the log may be analysed at any "
+                    "time; where 0 is outside the interval, the difference is significant.",
                     small=True,
                 ),
             ]

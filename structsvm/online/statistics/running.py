@@ -51,7 +51,7 @@ class _Pair:
     crossed_n: int | None = None
     """Number of impressions at which the capital first reached one over alpha."""
     crossing: tuple[float, int] | None = None
-    """Logarithm of the capital at this impression, and the sign of the mean; used only while a batch is added."""
+    """Logarithm of the capital and sign of the mean at impression ``crossed_n``; used only while a batch is added."""
     rng: np.random.Generator | None = None
     """Generator that randomises wins and losses, for methods with fractional outcomes."""
 

@@ -43,9 +43,9 @@ TestResult.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test 
 def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
     """Compute the exact binomial sign test; zeros (ties) are left out.
 
-    Parameters and result are as for :func:`t_test`. It tests the median. Use it if the statistic is symmetric
-    about zero under the hypothesis, as the click difference of team draft is; otherwise test :func:`drawn_signs` of the
-    outcomes.
+    Parameters and result are as for :func:`t_test`. The sign test is a test of the median. Use it if the statistic is
+    symmetric about zero under the hypothesis, as the click difference of team draft is; otherwise test
+    :func:`drawn_signs` of the outcomes.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def z_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
 
     Parameters and result are as for :func:`t_test`. With clusters, Student's t test of the cluster means is
     used, since the number of clusters is often small. Without clusters, the test requires hundreds of queries: with
-    ten, one A/A log in ten is significant at level 0.05.
+    ten queries, one A/A log in ten is significant at level 0.05.
 
     Examples
     --------

@@ -48,9 +48,9 @@ def simulate_log(
     rankers : sequence of str, optional
         Names of the rankers.
     n_users : int, optional
-        Number of users; a random one sees each impression. By default no users are logged.
+        Number of users; each impression is shown to a random user. By default no users are logged.
     rng : Generator, int or None
-        Generator or seed.
+        Generator or seed; None gives a different log at each call.
 
     Yields
     ------

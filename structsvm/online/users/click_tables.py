@@ -14,7 +14,7 @@ from structsvm.queries import refuse_first
 
 
 class TableClicks:
-    """Mixin for click models, which samples clicks and computes probabilities from their ``tables``."""
+    """Mixin that samples the clicks of a click model, and computes their probabilities, from its ``tables``."""
 
     def tables(self, length: int) -> ClickTables:
         """Return the tables of the model, each (n_grades, length)."""
@@ -47,9 +47,9 @@ class TableClicks:
         """Return the exact probability of the vector ``clicks``."""
         tables, checked = self._tables_of(grades)
         clicked = check_clicks(clicks, checked.shape[0])
-        # sum over the rank at which the user stops: ``reading`` is the probability of the clicks so far and that the
-        # user still reads, ``gone`` the probability of these clicks and that the user has stopped, which a click sets
-        # to 0
+        # Sum over the rank at which the user stops. ``reading`` is the probability that the clicks so far occurred and
+        # the user still reads, ``gone`` the probability that they occurred and the user has stopped. A click sets
+        # ``gone`` to 0.
         reading, gone = 1.0, 0.0
         for k, grade in enumerate(checked):
             click = tables.click[grade, k]

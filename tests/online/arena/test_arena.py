@@ -378,7 +378,7 @@ def test_what_cannot_be_judged_is_refused(call, message: str) -> None:
 
 def test_questions_are_fresh_for_each_pair_while_there_are_some() -> None:
     votes = Votes(["a", "b"], *np.zeros((2, 0), dtype=int), np.zeros(0))
-    with pytest.warns(UserWarning, match="were asked all 3 questions: repeats count for the strengths only"):
+    with pytest.warns(UserWarning, match="were asked all 3 questions: repeats affect only the strengths"):
         asked = [question for *_, question in next_pairs(votes, 6, questions=["q1", "q2", "q3"])]
     assert sorted(asked[:3]) == sorted(asked[3:]) == ["q1", "q2", "q3"]
     had = replace(votes_of("ab1 ba0", question=[0, 1]), questions=("q1", "q3"))

@@ -167,7 +167,7 @@ def test_evidence_that_the_method_cannot_have_written_is_refused(method, evidenc
 def test_ids_that_json_cannot_keep_are_refused_when_logged():
     shown = TeamDraft().show([[b"a", b"b"], [b"b", b"a"]], rng=0)
     assert TeamDraft().credit(shown, [1, 1]).sum() == 2
-    with pytest.raises(TypeError, match="not bytes; rank by a string id instead"):
+    with pytest.raises(TypeError, match="not bytes; use string ids"):
         shown.to_json()
 
 

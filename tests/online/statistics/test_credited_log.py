@@ -115,7 +115,7 @@ def test_weighted_clicks_are_those_of_the_features(tmp_path):
     for i, j in combinations(range(3), 2):
         np.testing.assert_allclose(read.pair(i, j).delta, psi(made, i, j) @ w, rtol=1e-13, atol=1e-13)
     assert analyse(read) == analyse(ClickLog.of(made), weights=w)
-    rejected("weights: a credited log has its own", analyse, read, weights=w)
+    rejected("weights: expected none for a credited log; pass them to read_credits", analyse, read, weights=w)
     rejected("weights: expected 14 finite numbers", read_credits, tmp_path / "log.jsonl", weights=[1.0])
 
 
@@ -165,7 +165,7 @@ def test_a_repeated_impression_counts_once(tmp_path):
 )
 def test_an_id_of_two_impressions_is_refused(tmp_path, other):
     path = lines(tmp_path, line(1), line(1, impression="i1"), line(2, impression="i0"), other)
-    both_refuse(path, r"log\.jsonl:4: .* as at .*log\.jsonl:2, got other clicks")
+    both_refuse(path, r"log\.jsonl:4: .* to agree with .*log\.jsonl:2, got other clicks")
 
 
 def test_a_list_logged_before_its_clicks_is_one_impression(tmp_path):

@@ -1,4 +1,4 @@
-"""Double Thompson sampling, compiled: the arms that an arm may beat change only by a duel or at a threshold of ln t."""
+"""Double Thompson sampling, compiled: the set of arms that an arm may beat changes only at a duel or a threshold."""
 
 from __future__ import annotations
 
@@ -57,9 +57,8 @@ def _first(wins, score, won, rng):
 def _double_thompson(run, alpha, wins, threshold, score, won):
     """Play a run; ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``, which is infinite on the diagonal."""
     k, rng = len(run.costs), run.rng
-    # Invariant: score[i] = #{j: threshold[i, j] <= ln t}. It changes by a duel, which updates two
-    # entries, and when ln t reaches ``soonest``, the smallest threshold above it: only then are all pairs counted
-    # again.
+    # Invariant: score[i] = #{j: threshold[i, j] <= ln t}, and no threshold lies between ln t and ``soonest``. A duel
+    # updates two thresholds and their scores; all pairs are counted again only when ln t reaches ``soonest``.
     soonest = 0.0
     for t in range(1, run.times[-1] + 1):
         log_t = log(t)

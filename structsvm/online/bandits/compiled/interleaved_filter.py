@@ -28,7 +28,7 @@ def explore(policy: Any, run: Run, limit: int) -> tuple[int, int]:
 
 @kernel
 def _filter(run, candidate, rivals, wins, log_t, prune, limit):
-    """Explore; ``wins[r]`` counts the wins of the candidate over r, and ``rivals[:n]`` contains the remaining arms."""
+    """Explore for at most ``limit`` steps; ``wins[r]`` counts the candidate's wins over r, ``rivals[:n]`` remain."""
     n = len(rivals)
     rounds = 0
     t = 0
@@ -71,9 +71,9 @@ def _filter(run, candidate, rivals, wins, log_t, prune, limit):
                 rounds = 0
                 for r in range(len(wins)):
                     wins[r] = 0.0
-        # the answer recorded at the last step of a round is that after elimination
+        # at the last step of a round, the candidate after elimination is recorded
         if is_due(run, t):
             record(run, candidate, t)
-    if n == 0 and len(run.times):  # an exploration without a horizon has no times
+    if n == 0 and len(run.times):  # nothing is recorded if ``times`` is empty
         exploit(run, candidate, t)
     return t, candidate

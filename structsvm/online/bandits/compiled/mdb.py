@@ -1,5 +1,5 @@
-"""MDB, compiled: each arm has one threshold for the narrow and the wide bounds; the cost of a round depends only on its
-pairs.
+"""MDB, compiled: one threshold per arm decides its narrow and wide bounds; the time of a round depends only on the
+number of pairs compared.
 
 The threshold of an arm that is not compared does not change, so the time at which the arm joins the wide set is known
 in advance. All arms are visited only at that time.
@@ -79,8 +79,8 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
             continue
         if narrow == 0:
             n_wide = _all(wide)
-        # Draw the outcomes in the order of the world's ``compare``: by one merged list, one score per arm, or a coin
-        # per pair. A set of two arms is a coin flip even in a world of scores.
+        # Draw the outcomes in the order of the world's ``compare``: from one merged list, one score per arm, or a coin
+        # per pair. The outcome for two arms is a coin flip even in a world of scores.
         by_merging = run.live and n_wide > 2
         by_scores = len(scores) > 0 and n_wide > 2
         if by_scores:

@@ -40,7 +40,7 @@ def play(policy: Any, run: Run) -> None:
 
 @kernel
 def _best(wins, members, sizes, arms, share, ties):
-    """Return the remaining arm with the largest share of wins; ``arms`` and ``share`` are scratch."""
+    """Return the remaining arm with the largest share of wins; ``arms`` and ``share`` are scratch arrays."""
     n = 0
     for b in range(len(sizes)):
         for a in range(sizes[b]):
@@ -56,7 +56,7 @@ def _best(wins, members, sizes, arms, share, ties):
 
 @kernel
 def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, arms):
-    """Play; return True when batches have to be merged, or False when the horizon is reached."""
+    """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
     # ``members[b, :sizes[b]]`` is batch b. ``U_ij >= 1/2`` iff ``ln(t + C) >= threshold[i, j]``.
     rng, n_batches = run.rng, len(sizes)
     # stage S ends when at most K / 2^S arms remain (line 12)

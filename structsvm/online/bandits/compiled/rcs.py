@@ -92,7 +92,7 @@ def _champion(beats, lead, u, rng):
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
-    """Play a run."""
+    """Play a run of RCS; ``reigns`` counts how often each arm was champion."""
     # Row c of ``share`` and ``root`` (1/sqrt(N)) contains the results of the other arms against c, so that only one row
     # is searched for the challenger. The bound of a pair never compared is 2; the bound of the champion itself is never
     # the maximum. ``beats`` is P(theta_ij > 1/2) and ``pmf``, for i < j, P(Bin(N_ij + 1) = W_ij).

@@ -10,7 +10,7 @@ from structsvm.common.portable.compiled import exp, log
 
 @kernel
 def copeland_leader(wins, ahead, ties):
-    """Return the arm that is ahead of the most others; break ties by ``ties``. ``ahead`` is scratch of length K."""
+    """Return the arm that is ahead of the most others; break ties by ``ties``. ``ahead`` is a scratch array."""
     k = len(wins)
     for i in range(k):
         n = 0

@@ -63,7 +63,7 @@ def _join(divergence, limit, is_waiting, joining):
 
 @kernel
 def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_waiting, joining):
-    """Play a run."""
+    """Play a run of RMED1; :func:`play` initialises the arrays."""
     # ``terms[i, j]`` is N_ij KL(mu_ij, 1/2) if j is ahead of i, otherwise 0; ``divergence`` contains its row sums.
     # ``ahead[i]`` is the number of arms in O_i, which are ahead of i, tied with i or never compared with i.
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
@@ -97,7 +97,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             won = duel(run, arm, opponent)
             wins[arm, opponent] += won
             wins[opponent, arm] += 1.0 - won
-            # update both counts of O_i: subtract the pair with its old shares, and add it with its new shares
+            # update the sizes of O_i for both arms: remove the pair with its old shares, and add it with the new ones
             plays = wins[arm, opponent] + wins[opponent, arm]
             ahead[arm] -= share[arm, opponent] <= 0.5
             ahead[opponent] -= share[opponent, arm] <= 0.5
@@ -136,7 +136,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
                     # one arm plays itself: nothing changes until ln t >= I_j - I* - f(K) for another arm
                     soonest = least_other(divergence, arm) - (divergence[arm] + margin)
                     steps = steps_before(soonest, t, horizon)
-        # record before adding the regret, since skipped steps may pass several points at which to record
+        # record before adding the regret, since the skipped steps may include several times to record
         cost = run.costs[arm, opponent]
         last = t + steps - 1
         while is_due(run, last):

@@ -21,8 +21,8 @@ from structsvm.online.bandits.compiled.run import Run, compare, record_leader, s
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an RUCB in its initial state."""
     k = policy.n_arms
-    # Row c contains the results of the other arms against c, so that only one row is searched for the challenger. The
-    # bound of a pair never compared is 2; the bound of the champion itself is never the maximum.
+    # Row c of ``share`` and ``root`` contains the results of the other arms against c, so that only one row is searched
+    # for the challenger. The bound of a pair never compared is 2; that of the champion itself is never the maximum.
     share, root, wins, threshold = zeros(4, k, k)  # root: 1/sqrt(N)
     share[:] = 2.0
     np.fill_diagonal(share, -1.0)
@@ -32,7 +32,7 @@ def play(policy: Any, run: Run) -> None:
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
-    """Play a run."""
+    """Play a run of RUCB; ``bounds`` and ``candidates`` are scratch arrays of length K."""
     # ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``; i is a candidate iff ``ln t >= needed[i]``, the maximum of its
     # row.
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]

@@ -23,9 +23,9 @@ class Run(NamedTuple):
     matrix: Float
     """Probability that the first arm of a pair wins."""
     comparisons: Any
-    """Arrays of live comparisons."""
+    """Arrays for live comparisons, from :func:`live_arrays`."""
     live: bool
-    """Whether comparisons are live."""
+    """Whether outcomes come from live comparisons instead of ``matrix``."""
     scores: Float
     """Means of the normal scores that determine the outcomes of all pairs of a set; empty in worlds without scores."""
     gaps: Float
@@ -38,7 +38,7 @@ class Run(NamedTuple):
     rng: np.random.Generator
     """Generator of duels and outcomes."""
     ties: np.random.Generator
-    """Separate generator for ties between recorded arms, so that recording does not change the duels."""
+    """Separate generator, which breaks ties when the best arm is recorded, so that recording changes no duels."""
     ahead: Float
     """Scratch array of :func:`copeland_leader`, (K,)."""
     total: Float

@@ -62,7 +62,8 @@ def compare_pairs(
 
     The ranker with more credit wins. With probabilistic interleaving, this is the ranker that is more likely to have
     contributed more of the clicked documents; with ``credit="difference"``, it wins with a probability equal to the
-    difference of the two probabilities. ``callback`` is called with the share of comparisons completed.
+    difference between this probability and that of the other ranker. ``callback`` is called with the share of
+    comparisons completed.
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
@@ -154,7 +155,7 @@ class LiveComparisons:
 
 
 def tables_for(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
-    """Return the tables of a click model for the longest list; raise for invalid lengths, numbers or grades."""
+    """Return the tables of a click model for the longest list; raise for an invalid length, ``n_samples`` or grade."""
     check_whole("length", length)
     check_whole("n_samples", n_samples)
     # use the longest list that can be shown, since the table of a model may be shorter than ``length``

@@ -61,7 +61,7 @@ def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
 @kernel
 def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
     """Return the next state and True with probability ``p``."""
-    # certain events are frequent in click models and need no random number
+    # probabilities of 0 and 1 are frequent in click models and need no random number
     if p <= 0.0:
         return state, False
     if p >= 1.0:
@@ -170,8 +170,8 @@ def probabilistic(
             n_clicks = 0
             chance[0] = 1.0
             for k in range(min(length, end - start)):
-                # One random number gives coin and document: the coin is the half of [0, 1) that contains the number,
-                # and the position within this half is uniform.
+                # One random number gives the coin and the document: the coin is the half of [0, 1) that contains the
+                # number, and the position within this half is uniform.
                 state, u = uniform(state)
                 u *= 2.0
                 if u < 1.0:
@@ -320,7 +320,7 @@ def live_arrays(
     by_teams: bool = False,
     by_difference: bool = False,
 ) -> Any:
-    """Return the arrays of :func:`interleave` and :func:`merge`, with scratch arrays; empty arrays without rankings."""
+    """Return the arrays and scratch arrays of :func:`interleave` and :func:`merge`; empty arrays without ``ranked``."""
     if ranked is None:
         whole, table, row = np.zeros((0, 0), np.int32), np.zeros((0, 0)), np.zeros(0, np.int64)
         ranked, tables = RankedQueries(whole, whole, row, row), ClickTables(table, table, table)
