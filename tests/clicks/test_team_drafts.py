@@ -141,7 +141,7 @@ def test_lists_of_one_team_are_no_drafts(tmp_path):
     path = write(tmp_path / "log.jsonl", [*entries, event("click", "p", "a", 1)])
     log, dropped = read_team_draft_ubi(path)
     assert len(log.impressions) == 1
-    assert dropped == {LACKING: 1, "click on a list that is no draft": 1}
+    assert dropped == {LACKING: 1, "click on a list that is not a team draft": 1}
 
 
 @pytest.mark.parametrize("team", [None, "new"])
