@@ -110,8 +110,8 @@ def read_table(
             base = first_position_of(arrow.to_numpy(columns["position"])[0], None)
             bases.add(base)
             if len(bases) > 1:
-                problem = "expected 0 or 1, as position 0 occurs in some of the parts in which"
-                raise BadInput("first_position", f"{problem} {source} is read, but not in others", "specify it")
+                problem = "expected 0 or 1, as position 0 occurs in some, but not all, of the parts in which"
+                raise BadInput("first_position", f"{problem} {source} is read", "specify it")
         try:
             counted.add(reading.count(columns, first_position=base, max_position=max_position))
         except BadInput as error:
