@@ -1,6 +1,6 @@
 """Learning to rank with structural SVMs, trained to the exact optimum with a certificate.
 
-Names are imported on first use, together with Numba, scikit-learn, cvxpy and matplotlib, so that
+Public names are imported on first use, and with them Numba, scikit-learn, cvxpy and matplotlib, so that
 ``import structsvm`` is fast.
 
 "The thesis" in docstrings is Y. Yue, "New learning frameworks for information retrieval", PhD thesis, Cornell

@@ -1,7 +1,7 @@
 """Protocols: all interfaces for custom classes, and the records that they exchange.
 
-Classes do not inherit from a protocol. ``structsvm.testing`` has a check for each except CompiledRows: ``check_oracle``
-for an ``Oracle`` and its ``Separator``, ``check_click_model`` for a ``ClickModel``, ``check_ranker`` for estimators.
+Classes do not inherit from a protocol. ``structsvm.testing`` has a check for each protocol except CompiledRows, such as
+``check_oracle`` for an ``Oracle`` and its ``Separator``, and ``check_ranker`` for estimators.
 Data flow in one direction: ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator ->
 metrics``, and for clicks ``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``.
 """
@@ -40,7 +40,7 @@ class Separator(Protocol):
 
     exact: bool  #: whether separate maximises exactly; if not, primal values are estimates
     informative: NDArray[np.bool_]  #: per query: whether its labels give a constraint
-    query_weights: Float | None  #: per query, a factor >= 0 that multiplies the user's weight; None: all 1
+    query_weights: Float | None  #: per query, a factor >= 0 on the user's weight; None: all equal
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (per query) and ``coef`` (per row) for the output with the largest ``loss - scores . coef``.
@@ -66,7 +66,7 @@ class StructuredModel(Protocol):
 
 @runtime_checkable
 class CompiledRows(Protocol):
-    """Rows in a different format that rankers accept as ``X``, such as ``BinnedRows``; equivalent to dense rows.
+    """Rows in a custom format that rankers accept as ``X``, such as ``BinnedRows``; equivalent to dense rows.
 
     Kernels take ``row_arrays`` first, and release the GIL: ``scores(*arrays, start, stop, w, out)``;
     ``combine(*arrays, offsets, first, last, weights, coef, joint)``, which adds to ``joint``; and
@@ -102,7 +102,7 @@ class Problem(Protocol):
     n_features: int
     weights: Float  #: weights of the queries in the mean, >= 0, with sum 1
     exact: bool  #: whether the oracle maximises exactly, as in :class:`Separator`
-    n_bytes: int  #: size of the data in bytes, to which caches are proportional; 0 if unknown
+    n_bytes: int  #: size of the data in bytes, to which cache sizes are proportional; 0 if unknown
     chunk: int  #: number of queries whose rows fit into the processor's cache
     n_jobs: int  #: number of threads that a trainer may use; results do not depend on it
     support: tuple[Int, Int] | None  #: (indptr, features) of the features of each query, as in CSR; None: all
@@ -128,7 +128,8 @@ class QPResult(NamedTuple):
 
 
 class QPSolver(Protocol):
-    """Maximises ``loss @ alpha - 1/2 alpha @ gram @ alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``."""
+    """Maximises ``loss @ alpha - 1/2 alpha @ gram @ alpha`` over ``alpha >= 0`` with
+    ``sum(alpha[group == j]) <= cap[j]``."""
 
     def __call__(
         self, gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
@@ -136,7 +137,7 @@ class QPSolver(Protocol):
 
 
 class Progress(NamedTuple):
-    """State of training after a pass over the data (newton: after a step), for a callback.
+    """State of training after a pass over the data (newton: after a step), passed to a callback.
 
     Examples
     --------
@@ -149,8 +150,8 @@ class Progress(NamedTuple):
     """
 
     n_passes: int  #: number of passes over the data so far, from 1
-    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite if there is none
-    dual: float  #: highest lower bound on the optimum so far, from 0
+    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before the first one
+    dual: float  #: highest lower bound on the optimum so far, initially 0
     gap: float  #: ``(primal - dual) / primal``, which is compared with ``tol``
     seconds: float  #: time since training began
 
@@ -187,7 +188,7 @@ class Bandit(Protocol):
     ``select`` does not change the state, and ``rng`` is its only source of random numbers. ``update`` learns from the
     outcome of a selected duel, and raises ValueError for other duels. ``best`` returns the best arm so far: ``rng``
     breaks ties; without ``rng`` the lowest of the tied arms is returned. ``to_json`` returns the complete state, with
-    which a restarted bandit continues identically; ``from_json`` raises ValueError for other texts.
+    which a restarted bandit continues identically; ``from_json`` raises ValueError for any other text.
     """
 
     n_arms: int

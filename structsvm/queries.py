@@ -30,8 +30,8 @@ LARGEST = 1e100
 class SingleQueryWarning(UserWarning):
     """Warning that no query ids were given, so that all rows are ranked as one query.
 
-    If the rows belong to several queries, measures of such a ranking are meaningless. Pass ``qid``; for rows of one
-    query, pass its id: ``qid=0``.
+    If the rows belong to several queries, measures of this single ranking are meaningless. Pass ``qid``; for rows of
+    one query, pass its id: ``qid=0``.
 
     Examples
     --------
@@ -46,13 +46,13 @@ class SingleQueryWarning(UserWarning):
 
 
 def one_query(qid: Any, caller: str) -> Any:
-    """Return ``qid``; if it is None, emit a :class:`SingleQueryWarning` and return 0, the id of all rows."""
+    """Return ``qid``; if it is None, emit a :class:`SingleQueryWarning` and return 0, which is an id for all rows."""
     if qid is not None:
         return qid
     warn_user(
-        f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are, "
-        "pass its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid "
-        "along",
+        f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are "
+        "one query, pass its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and "
+        "pass qid along",
         SingleQueryWarning,
     )
     return 0
@@ -71,7 +71,7 @@ class Grouping:
 
 
 def group_queries(qid: Any, n_rows: int) -> Grouping:
-    """Group rows by query id; queries are in the order of their first rows, and rows of a query in their own order.
+    """Group rows by query id; queries are in the order of their first rows, and the rows of a query keep their order.
 
     A single int is the id of all rows, and None means 0; callers warn about None through :func:`one_query`.
     """
@@ -98,11 +98,11 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 
 
 def refuse_name(qid: Any) -> None:
-    """Raise for a string, such as the name of a column, that is passed instead of ids."""
+    """Raise if ``qid`` is a string instead of ids, which may be the name of a column."""
     if isinstance(qid, str):
         remedy = (
-            "pass the values of the column, and X without it; a column called 'qid' serves as ids without {qid}. If "
-            "all rows are one query: {qid=0}"
+            "pass the values of the column, and X without it; a column called 'qid' is found without {qid}. If all "
+            "rows are one query, pass {qid=0}"
         )
         raise BadInput("qid", "expected the query of each row, got a string", remedy, value=qid)
 
@@ -130,7 +130,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
         raise BadInput(
             "qid",
             f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}",
-            "they sum to the number of rows, like group sizes: repeat an id per group" if sizes else "",
+            "their sum is the number of rows, as for group sizes: repeat each group's id" if sizes else "",
             code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
         )
     # accept floats only if they are integers so small that rounding cannot have made two ids equal
@@ -152,7 +152,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
                 "ids that differ only in type, such as 1 and '1', would be one query: convert all to str",
                 at=f"[{row}]",
             )
-        # NumPy drops NULs at the end of a string, so that two ids may become one
+        # NumPy drops NULs at the end of a string, so that distinct ids may become equal
         row = next((i for i, v in enumerate(ids) if strings[i] and v.endswith("\0")), -1)
         if row >= 0:
             raise BadInput("qid", f"expected an id without NUL at its end, got {ids[row]!r}", at=f"[{row}]")
@@ -190,7 +190,7 @@ def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Raise for masked values, because NumPy would use the data below the mask."""
+    """Raise for masked values, because NumPy would use the data under the mask."""
     if not isinstance(values, np.ma.MaskedArray):
         return
     masked = np.argwhere(np.ma.getmaskarray(values))
@@ -216,10 +216,10 @@ def column_numbers(X: Any) -> tuple[int, ...] | None:
 
 
 def refuse_number(argument: str, key: Any, numbers: tuple[int, ...] | None) -> None:
-    """Raise for a column given by a number if the columns have :func:`column_numbers`."""
+    """Raise if a column is given by a number and ``numbers``, from :func:`column_numbers`, is not None."""
     if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         shown = f"{', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}"
-        problem = f"the columns of X are called {shown}, so that this may be a label or a position"
+        problem = f"the columns of X are called {shown}, so that this number may be a label or a position"
         remedy = "name the columns by strings and use these names"
         raise BadInput(argument, problem, remedy, code="X.rename(columns=str)", at=f"[{key}]")
 
@@ -253,7 +253,7 @@ def bad_value(X: Any, row: int, column: int, *, at: str = "") -> BadInput:
 
 
 def check_features(X: Any) -> Any:
-    """Return ``X`` as a C-ordered float32/float64 array or a canonical CSR matrix; only other types are copied."""
+    """Return ``X`` as a C-ordered float32/float64 array or canonical CSR matrix, copied only if it is not yet one."""
     refuse_masked("X", X)
     check_sparse(X)
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
@@ -283,7 +283,7 @@ class QueryData:
     X : ndarray (n_rows, n_features) of float32/float64, C-ordered, or CSR matrix
         Features. May be a read-only memory map.
     y : ndarray of float64, shape (n_rows,)
-        Graded labels; None from a reader with ``label=None`` if there are none.
+        Graded labels; None for rows without labels, from a reader with ``label=None``.
     offsets : ndarray of int64, shape (n_queries + 1,)
         Rows ``offsets[q]:offsets[q + 1]`` are query ``q``.
     query_ids : ndarray of int64 or str, shape (n_queries,)
@@ -330,7 +330,7 @@ class QueryData:
         y : array-like of numbers, shape (n_rows,)
             Graded label of each row.
         qid : array-like of int or str, shape (n_rows,), optional
-            Rows may be in any order. None means one query.
+            Query of each row, in any order. None means that all rows are one query.
         docid : array-like of str, shape (n_rows,), optional
             Document id of each row.
         feature_names : tuple of str, optional
@@ -429,7 +429,8 @@ def offsets_of(lengths: Any) -> Int:
 
 
 def query_pieces(offsets: Int, n_rows: int = 1 << 18) -> Iterator[tuple[int, int]]:
-    """Yield the first and last query (exclusive) of pieces of at most ``n_rows`` rows, or of a single query."""
+    """Yield the first and last query (exclusive) of consecutive pieces, each of at most ``n_rows`` rows or of a single
+    query."""
     first = 0
     while first < offsets.shape[0] - 1:
         last = int(np.searchsorted(offsets, offsets[first] + n_rows, side="right")) - 1

@@ -1,7 +1,8 @@
 """From click logs to rankers: propensities, click models, training, counterfactual evaluation and judgments.
 
-A log becomes :class:`ClickCells` (how often each document of a query was shown and clicked at each position);
-:func:`harvest` estimates from them how often users examine each position. Everything else builds on these two.
+A log is read as :class:`ClickCells` (how often each document of a query was shown and clicked at each position);
+:func:`harvest` estimates from these counts how often users examine each position. All other functions and classes build
+on the counts and on these propensities.
 """
 
 from __future__ import annotations

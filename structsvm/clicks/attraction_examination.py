@@ -97,7 +97,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
         fu, fv = (((x > LOW) | (g > 0)) & ((x < 0) | (g < 0)) for x, g in ((u, gu), (v, gv)))
         inverse = np.where(fu, 1.0 / np.maximum(hu, 1e-9), 0.0)
         schur, right = _eliminate(cells.offsets, cells.level, cross, inverse, gu, hv, gv)
-        # without a prior, attraction and examination are determined up to a common factor: one level keeps its value
+        # without a prior, attraction and examination are determined only up to a factor: one level keeps its value
         free, dv = np.flatnonzero(fv), np.zeros_like(gv)
         if free.size:
             dv[free] = cholesky.solve(schur[np.ix_(free, free)], right[free])

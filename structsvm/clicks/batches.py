@@ -49,8 +49,8 @@ class Batches:
     def add(self, query: Any, documents: Sequence[Any], clicked: Sequence[bool], offset: int = 0) -> None:
         """Add one list of documents, from position ``offset + 1`` on.
 
-        A list with an ``offset``, such as a second page, is counted and reported as one with a gap, and is not treated
-        as a session.
+        A list with an ``offset``, such as a second page, is counted and reported as a list with a gap, not as a
+        session.
         """
         n = len(documents)
         values = ([query] * n, documents, range(offset + 1, offset + n + 1), clicked, [self._lists] * n)

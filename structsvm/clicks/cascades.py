@@ -1,8 +1,9 @@
-"""Click models of a user who reads from the top: cascade, DCM, SDBN in closed form, DBN and CCM by EM.
+"""Click models of a user who reads from the top: cascade, DCM and SDBN, in closed form, and DBN and CCM, by EM.
 
-All models share one walk. At each examined position the user clicks with the attraction of the document. Without a
-click, the user reads on with probability ``after_skip``. A click satisfies the user or not; the user then reads on with
-``after_satisfied`` or ``after_unsatisfied``. Each model fixes some of these at 0 or 1 and estimates the others.
+All models share one walk down the list. At each examined position, the probability of a click is the attraction of the
+document. Without a click, the user reads on with probability ``after_skip``. A click satisfies the user or not; the
+user then reads on with probability ``after_satisfied`` or ``after_unsatisfied``. Each model fixes some of these
+probabilities at 0 or 1 and estimates the others.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _WalkModel:
     _cells: ClickCells = field(init=False)
 
     def fit(self, cells: ClickCells) -> Self:
-        """Fit to a log with sessions; raise BadInput if it has none."""
+        """Fit the model to a log with sessions; raise BadInput if it has none."""
         check_number("prior", self.prior, 0)
         self._cells = cells
         sessions = sessions_of(cells)
@@ -101,7 +102,7 @@ class _WalkModel:
         """Return a simulated user for one query, as a click model of ``structsvm.online``."""
         rows = rows_of_query(self._cells, query)
         n, longest = rows.shape[0], sessions_of(self._cells).longest
-        # pass the position of each document, as a list of one document would have position 1
+        # pass the position of each document, because a list with a single document would have position 1
         walk = self._walk_of(np.repeat(rows, longest), np.tile(np.arange(1, longest + 1), n))
         stay = walk.satisfaction * walk.after_satisfied + (1 - walk.satisfaction) * walk.after_unsatisfied
         shape = (n, longest)
@@ -123,7 +124,7 @@ class CascadeModel(_WalkModel):
     Parameters
     ----------
     prior : float, default=1.0
-        Smooths each attraction as if by ``prior`` more clicks in ``2 * prior`` more examinations; 0 is maximum
+        Smooths each attraction as if by ``prior`` more clicks in ``2 * prior`` more examinations; 0 means maximum
         likelihood.
 
     Attributes
@@ -144,7 +145,7 @@ class CascadeModel(_WalkModel):
     array([1., 0.])
     """
 
-    # without an abbreviation, so that reports skip this model: it excludes lists with two clicks, which all logs have
+    # no abbreviation, so that reports skip this model: it excludes lists with two clicks, which occur in any log
 
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         first, _ = read_until(sessions.offsets, sessions.clicked)
@@ -206,7 +207,7 @@ class DependentClickModel(_WalkModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SimplifiedDynamicBayesianModel(_WalkModel):
-    """Simplified dynamic Bayesian network (SDBN): the user leaves after a click that satisfies; closed form.
+    """Simplified dynamic Bayesian network (SDBN): the user leaves after a satisfying click; fitted in closed form.
 
     Parameters
     ----------
@@ -274,7 +275,7 @@ class _ModelByRounds(_WalkModel):
         )
 
     def _begin(self) -> None:
-        """Set the parameters other than the attraction."""
+        """Initialise all parameters except the attraction."""
         raise NotImplementedError
 
     def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
@@ -291,7 +292,7 @@ class DynamicBayesianModel(_ModelByRounds):
     prior : float, default=1.0
         Smooths each parameter as if by ``prior`` more successes in ``2 * prior`` more trials.
     n_rounds : int, default=100
-        Rounds of EM; all parameters start at one half.
+        Number of rounds of EM; all parameters start at one half.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
 
 MAX_POSITION = 1000
-"""Largest position counted by default. It bounds tables by position; larger positions are taken as logging errors."""
+"""Largest position counted by default. It bounds the size of tables; larger positions are taken as logging errors."""
 
 UNKNOWN_CLICKS = "leave out rows whose clicks are unknown; write 0 where a shown document was not clicked"
 
@@ -30,7 +30,7 @@ class Dropped(dict[str, int]):
             self[reason] = self.get(reason, 0) + int(n)
 
     def said(self) -> str:
-        """Return all reasons, the most frequent first; empty if nothing was left out."""
+        """Return the reasons and their counts as text, the most frequent first; empty if nothing was left out."""
         counts = sorted(self.items(), key=lambda item: (-item[1], item[0]))
         return "left out: " + ", ".join(f"{reason} ({n:,})" for reason, n in counts) if counts else ""
 
@@ -55,7 +55,7 @@ class ClickCells:
     row, position : ndarray of int64, shape (n_cells,)
         Ascending by row, then by position; positions are counted from 1.
     shows, clicks : ndarray of int64, shape (n_cells,)
-        Number of times the document was shown at the position, and number of lists in which it was clicked at it.
+        Number of times that the document was shown at the position, and number of these impressions with a click.
     dropped : dict of str to int
         Number of items left out, by reason.
     sessions : ClickSessions or None
@@ -108,7 +108,7 @@ class ClickCells:
         Parameters
         ----------
         query, document : array-like of int or str, shape (n,)
-            Ids. Missing ones (None, NaN) are left out and counted.
+            Ids. Impressions with a missing id (None, NaN) are left out and counted.
         position : array-like of int, shape (n,)
             Position in the list, counted from ``first_position``.
         clicked : array-like of bool, shape (n,)
@@ -120,7 +120,7 @@ class ClickCells:
             User of each impression; the lists of a user depend on each other. A list without a user counts as a
             separate user.
         probability : array-like of float, shape (n,), optional
-            Probability, in (0, 1], with which the ranker that was logged showed this document at this position, for
+            Probability, in (0, 1], with which the logged ranker showed this document at this position, for
             ``weighting="logged"`` of :func:`~structsvm.clicks.evaluate_from_clicks`. Without ``session`` each
             impression is then a separate list (one item per row).
         first_position : {0, 1}, optional
@@ -193,7 +193,7 @@ class ClickCells:
     def concatenate(cls, parts: Sequence[ClickCells]) -> ClickCells:
         """Return the combined counts of several logs; ids are compared without conversion.
 
-        Sessions are kept if every part has them. Raise BadInput if ids are numbers in one log and strings in another.
+        Sessions are kept if every part has them. The ids must be numbers in all logs or strings in all logs.
 
         Examples
         --------
@@ -215,7 +215,7 @@ class ClickCells:
         width = int(position.max()) + 1
         keys, cell = np.unique(row * width + position, return_inverse=True)
         row_q = rows // documents.shape[0]
-        # every query has a row, so row_q contains each index of a query
+        # every query has a row, so row_q contains every query index
         offsets = np.searchsorted(row_q, np.arange(queries.shape[0] + 1)).astype(np.int64)
         dropped = Dropped()
         for p in parts:
@@ -373,7 +373,7 @@ def once_each(cells: ClickCells, rows: Int, argument: str) -> Int:
 
 
 def check_clicked(clicks: Int) -> None:
-    """Raise for counts without a click."""
+    """Raise if there are no clicks."""
     if not clicks.any():
         raise BadInput("cells", "expected at least one click, got none", "use a longer log")
 
@@ -429,11 +429,11 @@ def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     rounded to floats."""
     kinds = {p.dtype.kind for p in parts}
     if "U" in kinds and len(kinds) > 1:
-        problem = "expected ids that are all numbers or all strings, got logs of both"
+        problem = "expected ids that are all numbers or all strings, got both"
         raise BadInput(name, problem, "convert one")
     if kinds == {"i", "u"}:
         if min(int(p.min(initial=0)) for p in parts) < 0:
-            raise BadInput(name, "expected 64-bit integers, got both negative ones and some >= 2^63",
+            raise BadInput(name, "expected 64-bit integers, got negative ids and ids of 2^63 or more",
                            "read ids as strings")  # fmt: skip
         parts = [p.astype(np.uint64) for p in parts]
     return np.concatenate(parts)
@@ -455,7 +455,7 @@ def _probabilities(given: Any, n: int) -> Float:
 
 
 def _numbered(users: Ids, chosen: Int) -> tuple[Int, NDArray[Any]]:
-    """Return the index of the user of each chosen impression (-1 if missing), and the ids."""
+    """Return the index of the user of each chosen impression (-1 if missing), and the ids of the users."""
     values, known = users.values[chosen], users.known[chosen]
     names, inverse = np.unique(values[known], return_inverse=True)
     numbers = np.full(values.shape[0], -1)
@@ -503,7 +503,7 @@ def _tally(
     pairs = None
     if n_queries * n_documents < 2**62:
         pair = q * n_documents + d
-    else:  # ids far apart
+    else:  # products of codes could overflow
         pairs, pair = np.unique(np.stack([q, d]), axis=1, return_inverse=True)
     distinct, row = np.unique(pair, return_inverse=True)
     width = int(position.max()) + 1
@@ -537,7 +537,8 @@ def _codes(ids: NDArray[Any]) -> tuple[Int, int, Callable[[Int], Any]]:
 
 
 class _Lists:
-    """Impressions grouped into lists: flags of those kept, starts of lists, and clicks merged over repetitions."""
+    """Impressions grouped into lists: indices of those kept, offsets of the lists, and clicks merged over
+    repetitions."""
 
     def __init__(
         self, session: Any, query: Any, document: Any, position: Int, clicked: Any, dropped: Dropped
@@ -571,7 +572,7 @@ class _Lists:
 
 @kernel
 def _clean_lists(key, position, document, clicked):
-    """For each list (equal ``key``, by position) keep one document per position, and each document once."""
+    """Keep one document per position and each document once in each list: rows of equal ``key``, sorted by position."""
     n = key.shape[0]
     keep = np.ones(n, np.bool_)
     repeated, taken, twice = 0, 0, 0

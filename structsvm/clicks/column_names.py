@@ -12,7 +12,7 @@ USUAL = {
     "position": "rank pos place ordinal",
     "clicked": "click clicks is_click is_clicked has_click",
 }
-"""Conventional column names, in upper or lower case; the names of the options are added."""
+"""Conventional column names of each role, besides the role itself; case is ignored."""
 
 
 def guess(role: str, names: Sequence[str], source: str, usual: str | None = None, remedy: str = "") -> str:
@@ -24,7 +24,7 @@ def guess(role: str, names: Sequence[str], source: str, usual: str | None = None
     if len(found) == 1:
         return found[0]
     if found:
-        raise BadInput(source, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
+        raise BadInput(source, f"expected one column for {role!r}, got {' and '.join(map(repr, found))}",
                        remedy or f"name it with {{{role}}}")  # fmt: skip
     check_columns([role], names, source, remedy)
     raise AssertionError("refused")

@@ -97,9 +97,9 @@ class Likelihood:
         if phi.size == 0:
             return np.zeros((self._size, self._size)), n, None, float(n)
         _, curvature = self.derivatives(phi)
-        if n < 2:  # one query has the score 0: its clicks are taken as independent
+        if n < 2:  # the score of a single query is 0 at the estimate: its clicks are taken as independent
             return matmul(matmul(self.basis, inverse(curvature)), self.basis.T), n, None, float(n)
-        # whitened: the information of all queries together is the identity
+        # in whitened coordinates, the information of all queries together is the identity
         whitened = matmul(self.basis, _whitener(curvature))
         starts = np.flatnonzero(np.concatenate(([True], self._query[1:] != self._query[:-1])))
         queries = np.append(starts, self._query.shape[0]).astype(np.int64)
@@ -132,7 +132,7 @@ def _conditional_value(offsets, position, shows, clicks, beta):
 @kernel
 def _conditional_derivatives(offsets, position, shows, clicks, beta):
     """Return the gradient with respect to ``beta``, and minus the Hessian."""
-    # Each row contributes that of a multinomial with shares p: clicks - count p, and count (diag(p) - p p').
+    # Each row contributes the derivatives of a multinomial with shares p: clicks - count p, and count (diag(p) - p p').
     n = beta.shape[0]
     gradient, curvature = np.zeros(n), np.zeros((n, n))
     share = np.empty(n)
@@ -195,8 +195,8 @@ def _cluster_errors(
     """Fill the first matrix with the CR2 meat in whitened coordinates, and compute degrees of freedom by position.
     Return sums of traces and of their squares.
     """
-    # A query has the whitened score `z` and information `W`, which sum to the identity over queries. The score at the
-    # estimate has the variance `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at the truth. The
+    # A query has the whitened score `z` and information `W`; all `W` sum to the identity. The score at the estimate
+    # has the variance `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at the true parameters. The
     # variance of a position's logarithm is then a quadratic form of independent scores, whose mean and variance under
     # the model give its degrees of freedom: `2 mean^2 / variance`. If one query alone determines a direction, its score
     # is 0 in it, and the variance is that of independent clicks, without degrees of freedom. Matrices are passed in

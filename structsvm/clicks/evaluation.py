@@ -1,4 +1,4 @@
-"""Counterfactual evaluation: the utility of a new ranker, estimated from the log of another."""
+"""Counterfactual evaluation: the utility of a new ranker, estimated from the log of another ranker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class CounterfactualEstimate:
-    """Utility of a new ranker as estimated from a log.
+    """Utility of a new ranker, estimated from a log.
 
     Attributes
     ----------
@@ -143,13 +143,13 @@ def evaluate_from_clicks(
         The candidates of every query of the log.
     scores : array-like, shape (n_candidates,) or (n_candidates, n_positions)
         The new ranker's score of each candidate; ties are broken by row order. For a ranker that samples its lists,
-        pass two dimensions: the probability of each candidate at each position. They sum to 1 at each position up to
-        ``k``, or up to the last position of the log or of a query's candidates if that is less; an additional candidate
-        that is not in the log may hold the remainder.
+        pass two dimensions: the probability of each candidate at each position. The probabilities of a query sum to 1
+        at each position up to ``k``, or up to the last position of the log or of the candidates if that is less; an
+        additional candidate that is not in the log may hold the remainder.
     propensities : Propensities, sequence of float or (alpha, beta), optional
         Default: :func:`~structsvm.clicks.harvest` of the log. A pair, with two numbers for each position, corrects the
         trust bias of clicks with probability ``alpha[k] * attraction + beta[k]``; ``weighting`` and ``clip`` then do
-        not apply. Swaps do not identify the pair; estimate it from labels on a sample.
+        not apply. Random swaps do not identify the pair; estimate it from labels on a sample.
     k : int, default=10
         Cut-off.
     weighting : {"policy", "ips", "logged"}, optional
@@ -161,13 +161,14 @@ def evaluate_from_clicks(
     clip : float, default=0.0
         Smaller propensities are raised to this value, which introduces bias.
     gaps : {"empty", "lost"}, default="empty"
-        Meaning of positions without an impression. ``"empty"``: no document (an advertisement). ``"lost"``: a
-        document whose impression was lost at random; ``logged_dcg`` is divided by the share that arrived.
+        Meaning of positions without an impression. ``"empty"``: no document (for example, an advertisement).
+        ``"lost"``: a document whose impression was lost at random; ``logged_dcg`` is divided by the share of
+        impressions that were logged.
     level : float, default=0.95
         Confidence level of the intervals, by Student's t over lists or users. The intervals include the error of the
-        propensities: through the lists if these were harvested from this log, otherwise through their covariance.
+        propensities: through the lists if they were harvested from this log, otherwise through their covariance.
     most_unseen : float, default=0.2
-        Refuse to estimate when more than this share of the new ranker's discounts is on documents never shown.
+        Largest share of the new ranker's discounts that may fall on documents never shown; more is an error.
     baseline : array-like, optional
         ``scores`` of another new ranker, to compare the two from the same log: ``over_baseline``. Intervals of several
         comparisons are not corrected for their number.
@@ -185,8 +186,8 @@ def evaluate_from_clicks(
     Warns
     -----
     UserWarning
-        When the log shows trust bias (p below 0.01) that no ``(alpha, beta)`` corrects. The absence of a warning does
-        not exclude bias: the last note states how strong a detectable bias would be.
+        If the log shows trust bias (p below 0.01) and no ``(alpha, beta)`` is given to correct it. The absence of a
+        warning does not exclude bias: the last note states how strong a detectable bias would be.
 
     Notes
     -----
@@ -224,7 +225,7 @@ def evaluate_from_clicks(
         found = _new_discounts(log, cells, query, document, ranker, k)
         if found[1] > most_unseen:
             raise BadInput(
-                "scores", f"expected a ranker whose documents are mostly in the log, got {found[1]:.0%} of the "
+                "scores", f"expected a ranker whose documents the log has mostly shown, got {found[1]:.0%} of the "
                 "discounts on documents never shown", "log this ranker's documents too, or raise {most_unseen}",
             )  # fmt: skip
         return found
@@ -477,7 +478,7 @@ def _weights(
                 "weighting", "expected the probability of each impression in the log, got none", "read it with "
                 "{probability}, or use 'policy'", value=weighting,
             )  # fmt: skip
-        # the share of lists with a document at a position, divided by the logged probability of that position
+        # the share of lists that show the document at this position, divided by the logged probability
         n_places = cells.n_positions
         cell, key = np.unique(log.row * n_places + log.rank, return_inverse=True)
         filled = np.bincount(log.query * n_places + log.rank, log.weight)[log.query * n_places + log.rank]
@@ -582,7 +583,7 @@ def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:
 def _expected_discounts(
     probability: Float, number: Int, queries: NDArray[Any], k: int, n_shown: int
 ) -> Float:
-    """Return the mean discount of each candidate, from the probability of each at each position."""
+    """Return the mean discount of each candidate, given its probability at each position."""
     n_places = probability.shape[1]
     of_place = np.stack([np.bincount(number, column) for column in probability.T])
     if (

@@ -15,7 +15,7 @@ from structsvm.queries import offsets_of
 
 _KEPT = 1024
 _MOST_OFTEN = 3
-"""Number of clicks above which the counts of a query are unlikely to be the same in another log."""
+"""Minimum number of clicks for which the counts of a query are unlikely to be the same in another log."""
 
 UInt = NDArray[np.uint64]
 
@@ -23,7 +23,7 @@ UInt = NDArray[np.uint64]
 def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickCells]:
     """Divide a log by query into counts to train on and counts to estimate from.
 
-    A query is on the same side in every log, so ``train`` and ``evaluate`` agree without a list of queries.
+    A query is in the same part for every log, so ``train`` and ``evaluate`` agree without a list of queries.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickC
 
 
 def learned_share(sketch: UInt | None, cells: ClickCells) -> float:
-    """Return the share of the queries of ``cells`` that have the same counts in the log behind ``sketch``.
+    """Return the share of the queries of ``cells`` that have the same counts in the log from which ``sketch`` was made.
 
     A sketch is the result of :func:`sketch_of`. The share is estimated from up to 1,024 queries; 0 without a sketch.
     """

@@ -1,4 +1,4 @@
-"""Click logs of interleaving (``structsvm.online``) as counts."""
+"""Read the click logs of interleaving (``structsvm.online``) as counts."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LISTS = 1 << 14  # number of lists held as objects at once
 def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells:
     """Count a click log of ``structsvm.online``.
 
-    Interleaving moves documents between positions at random, so such a log determines propensities if the rankers are
-    similar but not equal (two unrelated rankers connect positions poorly).
+    Interleaving moves documents between positions at random, so an interleaving log determines propensities if the
+    rankers are similar but not equal (two unrelated rankers connect positions poorly).
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     BadInput
         If no list has a query.
     ValueError
-        If a line is invalid, with file and line, as for :func:`structsvm.online.clicklog.read_log`.
+        If a line is invalid, as for :func:`structsvm.online.clicklog.read_log`; the message names the file and the
+        line.
 
     Examples
     --------
@@ -126,7 +127,7 @@ class _Seen:
         self._parts: list[Int] = []
 
     def look(self, lines: list[tuple[int, Line]]) -> NDArray[np.bool_]:
-        """Return which impressions are the first of their id; raise if two lines with the same id do not agree."""
+        """Return a mask of the first impression of each id; raise if two lines with the same id do not agree."""
         from structsvm.online.clicklog import refuse_disagreement, said
 
         # ids 1 and "1" differ, and hash(-1) == hash(-2): ids are hashed by their repr

@@ -34,9 +34,9 @@ class ClickJudgments:
     method : str
         The method of :func:`judgments`.
     known : ndarray of bool, shape (n_rows,)
-        Whether the log is informative about a document, which it is not if the document was shown only at positions
-        without clicks or examination. Its value is then 0, its interval contains all values, and no qrels are written
-        for it.
+        Whether the log is informative about each document. It is not if the document was shown only at positions
+        without clicks or examination: the value is then 0, the interval contains all values, and no qrels are written
+        for the document.
 
     Examples
     --------
@@ -217,7 +217,7 @@ class Method(NamedTuple):
 
     judge: Callable[[ClickCells, Any, float], Judged]
     levels: tuple[float, ...]
-    """Smallest values of grades 1, 2 and 3."""
+    """Lowest values at which a document has grade 1, 2 and 3."""
 
     meaning: str = "the judgment of this method"
     """Description of the value."""

@@ -51,8 +51,8 @@ def click_weights(
     -------
     WeightedRows
         ``values``, ndarray of shape (n_rows,): estimated number of clicks of a user who looks at every position;
-        ``largest`` weight of a single click; ``effective``: number of clicks of equal weight with the same information,
-        ``(sum w)^2 / sum w^2``.
+        ``largest``: largest weight of a single click; ``effective``: number of clicks of equal weight with the same
+        information, ``(sum w)^2 / sum w^2``.
 
     Notes
     -----

@@ -22,7 +22,8 @@ _MOST_DOCUMENTS = 20
 
 
 class Search(NamedTuple):
-    """How C was chosen: the values tried, their held-out scores as shares of the maximum, and the value chosen."""
+    """How C was chosen: the values tried, the share of the best possible held-out value for each, and the chosen
+    value."""
 
     Cs: Sequence[float]
     scores: Sequence[float]
@@ -44,8 +45,9 @@ def clicks_page(
 ) -> str:
     """Return an HTML page about the log ``name``, in one file.
 
-    ``lead`` is a sentence below the title, by default the size of the log; ``weights`` are figures of a training run,
-    ``search`` how its C was chosen, and ``levels`` the values from which the grades of ``judged`` begin.
+    ``lead`` is a sentence below the title, by default the size of the log; ``weights`` contains the figures of a
+    training run, ``search`` describes how its C was chosen, and ``levels`` contains the values at which the grades of
+    ``judged`` begin.
     """
     values = _positions(cells, propensities)
     if estimate is not None:
@@ -80,19 +82,19 @@ def errors_of(found: Propensities) -> str:
     if found.freedom is None:
         return f"{text}, whose clicks are taken as independent"
     return (
-        f"{text}, as precise as {found.effective_clusters:,.1f} with equally many clicks; intervals with "
+        f"{text}, as informative as {found.effective_clusters:,.1f} of equal size; intervals with "
         f"{found.freedom[1:].min():,.3g} to {found.freedom[1:].max():,.3g} degrees of freedom"
     )
 
 
 def _words(name: str) -> str:
-    """Return ``ClickChainModel`` as words, which a narrow table can break."""
+    """Return a class name such as ``ClickChainModel`` as words, so that a narrow table can break it."""
     words = re.findall(r"[A-Z][a-z]*|[^A-Z]+", name)
     return " ".join([words[0], *(word.lower() if word != "Bayesian" else word for word in words[1:])])
 
 
 def _columns(*names: str, text: int = 1) -> list[pages.Column]:
-    """Return the columns of a table; the first ``text`` hold text."""
+    """Return the columns of a table, of which the first ``text`` contain text, and the others numbers."""
     return [pages.Column(name, index >= text) for index, name in enumerate(names)]
 
 

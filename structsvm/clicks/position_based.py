@@ -23,7 +23,8 @@ from structsvm.protocols import ClickTables, Float, Int
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _ProductModel:
-    """Base of models in which the probability of a click is the attraction of the document times its examination."""
+    """Base of models in which the click probability is the attraction of the document times the probability of
+    examination."""
 
     prior: float = 1.0
     solver: Literal["newton", "em"] = "newton"
@@ -85,17 +86,18 @@ class _ProductModel:
 class PositionBasedModel(_ProductModel):
     """Click model: ``P(click on d at k) = attraction[d] * examination[k]`` (PBM), fitted to a log.
 
-    The penalised log-likelihood is concave in the logarithms, so Newton's method after some rounds of EM reaches its
-    maximum, and the gradient certifies it.
+    The penalised log-likelihood is concave in the logarithms of the parameters, so Newton's method after some rounds of
+    EM reaches its maximum, and the gradient certifies it.
 
     Parameters
     ----------
     prior : float, default=1.0
-        Each parameter is smoothed as if by ``prior`` clicks in ``2 * prior`` impressions. 0 is maximum likelihood.
+        Each parameter is smoothed as if by ``prior`` more clicks in ``2 * prior`` more impressions; 0 means maximum
+        likelihood.
     solver : {"newton", "em"}, default="newton"
         ``"em"`` stops after ``n_rounds``, often far from the maximum: a slowly rising likelihood has not converged.
     n_rounds : int, default=50
-        Rounds of EM; all parameters start at one half.
+        Number of rounds of EM; all parameters start at one half.
     tol : float, default=1e-6
         Newton's method stops when the possible gain in log-likelihood is at most ``tol``.
 
@@ -188,8 +190,8 @@ class PositionBasedModel(_ProductModel):
 class UserBrowsingModel(_ProductModel):
     """User browsing model (UBM): examination depends on the position and on the position of the last click above it.
 
-    ``P(click on d at k | last click at j) = attraction[d] * examination[k, j]``, concave in the logarithms like the
-    position-based model, and fitted in the same way.
+    ``P(click on d at k | last click at j) = attraction[d] * examination[k, j]``. The penalised log-likelihood is
+    concave, as for :class:`PositionBasedModel`, and is maximised in the same way.
 
     Parameters
     ----------
@@ -206,7 +208,7 @@ class UserBrowsingModel(_ProductModel):
 
     Notes
     -----
-    Dupret & Piwowarski (SIGIR 2008). Parameters by rank and distance, instead of two ranks, give the same model.
+    Dupret & Piwowarski (SIGIR 2008). Parameters for each rank and distance, instead of two ranks, give the same model.
 
     Examples
     --------
@@ -286,7 +288,7 @@ def sessions_of(cells: ClickCells) -> ClickSessions:
 
 
 def unseen(values: Float) -> Float:
-    """Append the mean of the values, selected by row -1: a document that the model's log did not show."""
+    """Append the mean of the values, which row -1 selects for documents that the model's log did not show."""
     return np.append(values, values.mean() if values.size else 0.5)
 
 

@@ -21,7 +21,7 @@ from structsvm.queries import refuse_first
 
 
 class Link(NamedTuple):
-    """Precision of the ratio of two neighbouring positions: the standard error of its logarithm."""
+    """Standard error of the logarithm of the ratio of the propensities at two neighbouring positions."""
 
     first: int
     second: int
@@ -30,7 +30,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Propensities:
-    """Examination of each position relative to the first, with the covariance of their logarithms.
+    """Examination probability of each position relative to the first, with the covariance of the logarithms.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class Propensities:
     n_clusters : int
         Number of queries that contribute to the estimate; 0 if the propensities were given.
     connected : ndarray of bool, shape (n_positions,)
-        Positions that were estimated; False beyond ``last`` of :func:`harvest`, where only the power law applies.
+        Whether each position was estimated; False beyond ``last`` of :func:`harvest`, where only the power law applies.
     certificate : float
         Bound on the remaining gain of the log-likelihood.
     n_steps : int
-        Newton steps.
+        Number of Newton steps.
     freedom : ndarray of float64, shape (n_positions,), or None
         Degrees of freedom of the error of each logarithm (Satterthwaite). None means infinite: the propensities were
         given, or there is a single query, whose errors assume independent clicks.
@@ -111,7 +111,7 @@ class Propensities:
 
     @property
     def weakest_link(self) -> Link:
-        """The neighbouring positions whose ratio is least certain; 1 and 1 if there is only one position."""
+        """The neighbouring positions with the least certain ratio of propensities; 1 and 1 for a single position."""
         if self.theta.shape[0] == 1:
             return Link(1, 1, 0.0)
         v = self.covariance
@@ -147,22 +147,22 @@ def harvest(
     Parameters
     ----------
     cells : ClickCells
-        From several rankers, interleaving, or random swaps. Given the query, the position of a document must not depend
-        on its attraction: do not pool logs from before and after a ranker learned from clicks.
+        A log of several rankers, of interleaving, or of random swaps. Given the query, the position of a document must
+        not depend on its attraction: do not pool logs from before and after a ranker was trained on clicks.
     last : int, optional
         The last position with its own parameter; default: the last position of the log. Cells beyond ``last`` are used
         only with ``tail``.
     tail : bool, default=False
-        Estimate the positions beyond ``last`` by a power law, ``theta_k = theta_last * (k / last)^-eta``, one more
-        parameter. Needs ``last``.
+        Whether to estimate the positions beyond ``last`` by a power law, ``theta_k = theta_last * (k / last)^-eta``,
+        which adds the parameter ``eta``. Requires ``last``.
     tol : float, default=1e-6
         Newton's method stops when the possible gain in log-likelihood is at most this, or within rounding error.
 
     Returns
     -------
     Propensities
-        Their standard errors are robust and clustered by query: the sandwich estimator with the CR2 correction and
-        Satterthwaite's degrees of freedom, valid even if few queries have most of the clicks. With one query, the
+        The errors are clustered by query, and valid even if few queries have most of the clicks: they are those of the
+        sandwich estimator with the CR2 correction and Satterthwaite's degrees of freedom. With a single query, the
         errors assume independent clicks.
 
     Raises
@@ -216,8 +216,8 @@ class TrustBias(NamedTuple):
     Attributes
     ----------
     statistic : float
-        Positive if they decrease faster; without such a bias, approximately Student's t with ``freedom`` degrees of
-        freedom.
+        Positive if clicks on poor documents decrease faster; without such a bias, approximately Student's t with
+        ``freedom`` degrees of freedom.
     freedom : float
         Degrees of freedom of the statistic.
     p_value : float
@@ -260,7 +260,7 @@ class TrustBias(NamedTuple):
 
 
 def given_or_harvested(cells: ClickCells, given: Any) -> Propensities:
-    """Return the given propensities, with or without errors; if None, harvest those of the log."""
+    """Return ``given``, an object or a sequence, as :class:`Propensities`; if it is None, harvest them from the log."""
     if given is None:
         return harvest(cells)
     return given if isinstance(given, Propensities) else Propensities.given(given)
@@ -284,7 +284,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     cells : ClickCells
         The click log.
     last : int, optional
-        The last position used; default: the last position that documents connect with the first.
+        The last position used; default: the last position that is connected to position 1 by documents.
     random_state : int or Generator, default=0
         Seed or generator that splits the impressions into halves.
 
@@ -373,7 +373,7 @@ _FEWEST = 5.0
 
 
 def _half(rng: np.random.Generator, counts: Int) -> Int:
-    """Return the number of heads in each count of fair coin flips, from the set bits of random bytes."""
+    """Return the number of heads among ``counts[i]`` fair coin flips for each i, from the set bits of random bytes."""
     n_bytes = -(-counts // 8)
     ends = np.cumsum(n_bytes)
     coins = np.frombuffer(rng.bytes(int(ends[-1]) if ends.size else 0), dtype=np.uint8).copy()
@@ -402,14 +402,14 @@ class Influence:
         self._looks = cells.shows * theta.theta[cells.position - 1]
 
     def per_impression(self, slope: Float, row: Int, rank: Int, clicked: Float) -> Float:
-        """Return the influence of impressions of rows at ranks (from 0), clicked or not, on an estimate whose
-        gradient in the logarithms of the propensities is ``slope``."""
+        """Return the influence of impressions, given by row, rank (from 0) and click, on an estimate whose gradient in
+        the logarithms of the propensities is ``slope``."""
         cells = self._cells
         g = np.concatenate(([0.0], (self._bread * slope[1:]).sum(axis=1)))
         looks = cells.per_row(self._looks)
         per_click = g[rank] - (cells.per_row(self._looks * g[cells.position - 1]) / looks)[row]
-        # a click counts as its residual from the clicks expected on the document, which include itself: the square is
-        # too small by the impression's share in these examinations (HC2)
+        # a click counts by its residual from the expected clicks on the document, to which the click itself
+        # contributes: the squared residual is too small by the impression's share of the examinations (HC2)
         share = self._theta[rank] / looks[row]
         beyond = clicked - share * cells.per_row(cells.clicks)[row]
         alone = share > 1 - 1e-9

@@ -36,11 +36,10 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
     Returns
     -------
     ModelQuality
-        ``log_likelihood`` is the mean over shown documents of the natural logarithm of the probability that the
-        document was clicked or not, as logged, given the clicks above it; 0 is perfect. ``perplexity_by_position``,
-        ndarray of shape (longest,), is 2 to the power of the mean surprisal in bits of the same events, from their
-        marginal probabilities. ``perplexity`` is the mean of ``perplexity_by_position``; 1 is perfect, 2 is a fair
-        coin.
+        ``log_likelihood`` is the mean over shown documents of the log-probability (natural logarithm) of a click, or of
+        its absence, given the clicks above it in the list; 0 is perfect. ``perplexity_by_position``, ndarray of shape
+        (longest,), is 2 to the power of the mean surprisal (in bits) of a click or its absence, without conditioning on
+        other clicks. ``perplexity`` is the mean of these values; 1 is perfect, 2 is a fair coin.
 
     Examples
     --------
@@ -82,8 +81,8 @@ def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) ->
     Returns
     -------
     ModelQuality
-        As in :func:`model_quality`; on the whole log, with the model fitted to all of it, if there are too few lists to
-        divide.
+        As in :func:`model_quality`. If there are too few lists to divide, the model is fitted to the whole log and
+        measured on it.
 
     Examples
     --------
@@ -103,14 +102,14 @@ def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) ->
 
 
 def _with_counts(cells: ClickCells, sessions: ClickSessions, count: Int) -> ClickCells:
-    """Return the counts of each distinct list, repeated ``count`` times; rows keep their indices."""
+    """Return the log in which each distinct list occurs ``count`` times; rows keep their indices."""
     part = replace(sessions, count=count).select(count > 0)
     row, position, shows, clicks = part.tally(part.position, cells.n_positions + 1)
     return replace(cells, row=row, position=position, shows=shows, clicks=clicks, sessions=part, gapped=None)
 
 
 def rows_of_model(model: Any, cells: ClickCells) -> ClickSessions:
-    """Return the sessions of a log with rows of the log that the model was fitted to, or -1 if that log lacks them."""
+    """Return the sessions of a log with the rows of the model's training log, or -1 for documents not in that log."""
     sessions = sessions_of(cells)
     if model._cells is cells:
         return sessions

@@ -35,7 +35,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     Raises
     ------
     BadInput
-        If name and first line do not determine the format, or the format does not take an option.
+        If the name and the first line do not determine the format, or if its reader does not take an option.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def _first_line(path: Path) -> str:
 
 
 def _entry(line: str) -> dict[str, Any]:
-    """Return the JSON object of a line, or an empty one if it is not an object."""
+    """Return the JSON object of a line, or an empty dict if the line is not an object."""
     with suppress(ValueError):
         entry = json.loads(line)
         return entry if isinstance(entry, dict) else {}

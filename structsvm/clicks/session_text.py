@@ -17,7 +17,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
     A line holds sessions that end with ``;``: the query, a tab, the shown documents separated by commas, a colon, and
     the clicked documents in the order of clicks. Clicks on documents that were not shown are left out and counted;
     repeated clicks on a document of a list count once. Names with a tab, a colon, a comma or ``;`` are ambiguous: a
-    line with more tabs or colons is refused.
+    session with additional tabs or colons is refused.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
     Raises
     ------
     ValueError
-        If a session has a different format; the message names file and line.
+        If a session does not have this form; the message names the file and the line.
 
     Notes
     -----
@@ -60,7 +60,7 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
             query, tab, rest = text.partition("\t")
             shown, colon, clicks = rest.partition(":")
             documents = [d.strip() for d in shown.split(",")]
-            # more tabs or colons mean another format, or documents with colons, which would be truncated there
+            # more tabs or colons mean another format, or document names that would be truncated at their colons
             if not (tab and colon and query and all(documents)) or "\t" in rest or ":" in clicks:
                 problem = f"expected '<query><TAB>d1,d2,... : c1 , c2;', got {shorten(text)}"
                 raise BadInput(f"{path}:{number}", problem)

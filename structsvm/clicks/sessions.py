@@ -19,12 +19,12 @@ class ClickSessions:
     """Shown lists with their clicks; lists that agree in all attributes are stored once, with a count."""
 
     offsets: Int  # entries offsets[i]:offsets[i + 1] are list i, in the order of positions
-    row: Int  # row of ClickCells of each entry
+    row: Int  # row of each entry in ClickCells
     clicked: NDArray[np.bool_]  # whether each entry was clicked
     count: Int  # number of sessions with this list and these clicks
-    places: Int | None = None  # position of each entry; None: from 1 on without a gap
+    places: Int | None = None  # position of each entry; None: 1, 2, 3, ... in each list
     cluster: Int | None = None  # user of each list, -1 if unknown; None without users
-    probability: Float | None = None  # logged probability of this document at this position
+    probability: Float | None = None  # logged probability of each entry's document at its position
 
     @property
     def n_sessions(self) -> int:
@@ -52,7 +52,7 @@ class ClickSessions:
         return places_in(self.offsets)
 
     def select(self, chosen: Any) -> ClickSessions:
-        """Return the distinct lists with these indices; their rows keep their indices."""
+        """Return the distinct lists with the given indices; ``row`` keeps its values."""
         index, offsets, at = choose_groups(self.offsets, chosen)
         return ClickSessions(
             offsets, self.row[at], self.clicked[at], self.count[index],
@@ -62,14 +62,15 @@ class ClickSessions:
         )  # fmt: skip
 
     def tally(self, level: Int, n_levels: int) -> tuple[Int, Int, Int, Int]:
-        """Return row, level, shows and clicks of each distinct pair of a row and a ``level``, in ascending order."""
+        """Return the row, level, shows and clicks of each distinct pair of row and level of the entries, in ascending
+        order."""
         key, number = np.unique(self.row * n_levels + level, return_inverse=True)
         weight = self.counts
         shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * self.clicked))
         return key // n_levels, key % n_levels, shows, clicks
 
     def renumbered(self, row: Int, cluster: Int | None) -> ClickSessions:
-        """Return the lists with new numbers of their rows (by old number) and users (-1 stays)."""
+        """Return the lists with rows and users renumbered by arrays indexed by the old number; user -1 is kept."""
         users = (
             self.cluster if cluster is None or self.cluster is None else np.append(cluster, -1)[self.cluster]
         )
@@ -80,7 +81,7 @@ class ClickSessions:
 
 
 def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
-    """Concatenate the lists of parts that number rows and users in the same way."""
+    """Concatenate the lists of all parts, which must number rows and users in the same way."""
     sizes = np.cumsum([0, *(p.row.shape[0] for p in parts)])
     offsets = [np.zeros(1, np.int64), *(p.offsets[1:] + n for p, n in zip(parts, sizes, strict=False))]
 
@@ -101,7 +102,7 @@ def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
 
 
 def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
-    """Return each distinct list of all parts once; rows and users must have the same numbers in all parts."""
+    """Merge the sessions of all parts, which must number rows and users in the same way; store equal lists once."""
     whole = joined_sessions(parts)
     entry = 2 * whole.row + whole.clicked
     keys = np.zeros(

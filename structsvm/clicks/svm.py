@@ -37,10 +37,10 @@ class ClickSVM(StructuralRanker):
 
     A click at a rarely examined position represents the many clicks that were missed there.
 
-    Minimises ``1/2 ||w||^2 + C * mean over clicks of the weighted loss``: with ``loss="pairs"`` the sum of
-    the hinges of the clicked document against all others of its query, which bounds its rank (Propensity SVM-rank).
-    Clicks are summed per document before training, so the training time does not depend on their number. The fit
-    has a certificate: the objective is within ``fit_.gap`` of its optimum.
+    Minimises ``1/2 ||w||^2 + C * mean over clicks of the weighted loss``. With ``loss="pairs"`` the loss of a click is
+    the sum of the hinge losses of the clicked document against all others of its query, which bounds its rank
+    (Propensity SVM-rank). Clicks are summed per document before training, so the training time does not depend on the
+    number of clicks. The fit has a certificate: the objective is within ``fit_.gap`` of its optimum.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class ClickSVM(StructuralRanker):
         ``"pairs"``: the sum of the hinges of a click, a bound on its rank, so that long lists have more weight.
         ``"mean_pairs"``: their mean, preferable if lengths vary widely and the measure weights queries equally.
         ``"dcg"``, ``"mrr"``, ``"dcg@10"``, ``"mrr@10"`` (any cut-off): the logarithm of a click's rank, a smooth bound
-        for both (:class:`~structsvm.oracles.weighted.WeightedLogRank`); :class:`ClickSVMCV` chooses C by the named
-        measure.
+        for all of these (:class:`~structsvm.oracles.weighted.WeightedLogRank`); :class:`ClickSVMCV` chooses C by the
+        named measure.
     propensities : Propensities or sequence of float, optional
         How often users examine each position; default: :func:`~structsvm.clicks.harvest` of the log.
     weighting : {"ips", "policy"}, default="ips"
@@ -99,7 +99,7 @@ class ClickSVM(StructuralRanker):
     propensities: Propensities | Sequence[float] | None = None
     weighting: Weighting = "ips"
     clip: float = 0.0
-    relevance: float = field(default=1.0, init=False)  # inherited parameters that do not apply
+    relevance: float = field(default=1.0, init=False)  # an inherited parameter that does not apply
 
     @all_or_nothing
     def fit(
@@ -176,7 +176,7 @@ class ClickSVM(StructuralRanker):
         return loss_by_name(self.loss)
 
     def _weigh(self, X: Any, y: Any, qid: Any, docid: Any) -> Any:
-        """Return the weight of each row, and set the attributes that describe them."""
+        """Return the weight of each row, and set the attributes that describe the weights."""
         if not isinstance(y, ClickCells):
             try:
                 values = np.asarray(y, dtype=np.float64)

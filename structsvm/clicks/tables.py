@@ -46,21 +46,21 @@ def read_table(
     Parameters
     ----------
     table : frame of pandas or polars, dict of columns, object with the Arrow stream interface, or path
-        A path names a file, a folder or a pattern: Parquet, JSON lines (``.jsonl``, ``.ndjson``) or text:
-        tab-separated if the name ends with ``.tsv`` (before ``.gz`` and the like), otherwise comma-separated, with
-        names in the first line. Files are read in parts; memory grows with the distinct cells and lists, not with the
-        rows.
+        A path names a file, a folder or a pattern. Files are Parquet, JSON lines (``.jsonl``, ``.ndjson``) or text,
+        tab-separated if the name ends with ``.tsv`` (before ``.gz`` and the like) and otherwise comma-separated, with
+        column names in the first line. They are read in parts; memory grows with the distinct cells and lists, not with
+        the rows.
     query, document, position, clicked : str, optional
-        Names of columns. Default: these words, or a conventional name such as ``q``, ``doc_id``, ``rank`` or ``clicks``
-        if exactly one column has one; ``guessed`` of the result records the choice. Ids of a text file are text;
-        ``101.0``, as pandas writes a column of floats, is ``101``, and numbers that were rounded (``1.73e+18``) are
-        refused. In a text file empty cells of ``clicked`` count as 0 if the column contains no 0, and are an error
-        otherwise.
+        Names of columns. Default: the name of the parameter, or a conventional name such as ``q``, ``doc_id``, ``rank``
+        or ``clicks`` if exactly one column has such a name; ``guessed`` of the result records the choice. Ids of a
+        text file are text; ``101.0``, as pandas writes a column of floats, is ``101``, and numbers that were rounded
+        (``1.73e+18``) are refused. In a text file empty cells of ``clicked`` count as 0 if the column contains no 0,
+        and are an error otherwise.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list. In a file of more than
         2^20 rows they must be contiguous: a list continued in a later part of the file is an error.
     cluster : str, optional
-        Name of the column with the user, whose lists depend on each other. Needs ``session``.
+        Name of the column with the user; the lists of a user depend on each other. Requires ``session``.
     probability : str, optional
         Name of the column with the probability with which the ranker showed this document at this position.
     time : str, optional
@@ -111,8 +111,8 @@ def read_table(
             base = first_position_of(arrow.to_numpy(columns["position"])[0], None)
             bases.add(base)
             if len(bases) > 1:
-                problem = f"expected 0 or 1, as position 0 is in some of the parts in which {source} is read"
-                raise BadInput("first_position", f"{problem}, and not in others", "specify it")
+                problem = "expected 0 or 1, as position 0 occurs in some, but not all, of the parts in which"
+                raise BadInput("first_position", f"{problem} {source} is read", "specify it")
         try:
             counted.add(reading.count(columns, first_position=base, max_position=max_position))
         except BadInput as error:
@@ -172,7 +172,7 @@ class _Reading:
         return pa.RecordBatch.from_pydict(columns)
 
     def _within(self, columns: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows within a span of time, without the times."""
+        """Return the rows within the limits of time, without the column of times."""
         when, _ = arrow.to_numpy(columns["time"])
         with np.errstate(invalid="ignore"):
             early, late = when < self._limits[0], when >= self._limits[1]  # false for NaN (no limit)
@@ -228,7 +228,7 @@ class _Reading:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
                 problem = (
-                    f"expected the rows of a list together, got {counted(list=again.sum())} in several parts"
+                    f"expected contiguous rows in a list, got {counted(list=again.sum())} in several parts"
                 )
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)
@@ -264,7 +264,7 @@ class Clicked:
         self._empty: BadInput | None = None
 
     def of(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which rows were clicked."""
+        """Return a mask of the clicked rows."""
         values = numbers(batch, self._name, "0 or 1", "write 1 for a click and 0 for none")
         gaps = np.isnan(values)
         wrong = ~gaps & (values != 0) & (values != 1)
@@ -325,7 +325,10 @@ def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _start_of_list(columns: pa.RecordBatch, row: int) -> int:
-    """Return the start of the list of the previous row (some rows may have no query); ``row`` if it has no session."""
+    """Return the first row of the list that contains row ``row - 1``, or ``row`` if row ``row - 1`` has no session.
+
+    Rows without a query do not end a list.
+    """
     if "session" not in columns.schema.names or not columns["session"][row - 1].is_valid:
         return row
     session, query = columns["session"], columns["query"]

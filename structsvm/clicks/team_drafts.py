@@ -69,8 +69,8 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     columns : dict of str to str, optional
         Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1; only the order matters),
         ``document``, ``team`` (the ranker that contributed the document; missing means none), ``clicked`` (0 or 1),
-        and, if available, ``query``, ``user`` and ``session``. Columns that are not given are recognised by these or
-        conventional names. Empty cells of ``clicked`` are treated as in :func:`~structsvm.clicks.read_table`.
+        and, if available, ``query``, ``user`` and ``session``. Columns that are not given are recognised by these names
+        or by conventional ones. Empty cells of ``clicked`` are treated as in :func:`~structsvm.clicks.read_table`.
 
     Returns
     -------
@@ -178,8 +178,8 @@ def read_team_draft_ubi(
     path : path
         As in :func:`~structsvm.clicks.read_ubi`.
     configuration : str, optional
-        The attribute with the configuration, in ``event_attributes`` or its ``object``; default: ``search_config``,
-        ``search_configuration_id`` or ``_search_configuration_id``.
+        Name of the attribute that states the configuration, in ``event_attributes`` or its ``object``; default:
+        ``search_config``, ``search_configuration_id`` or ``_search_configuration_id``.
     application, clicks, impressions
         As in :func:`~structsvm.clicks.read_ubi`.
 
@@ -194,7 +194,7 @@ def read_team_draft_ubi(
     Raises
     ------
     ValueError
-        If a line is not a JSON object, with file and line.
+        If a line is not a JSON object; the message names the file and the line.
     BadInput
         If no impression names a configuration, if all name the same one, or if some configurations never share a list
         (several experiments).
@@ -317,7 +317,8 @@ def _drafted(
 
 
 def _team(attributes: Any, names: tuple[str, ...]) -> str | None:
-    """Return the search configuration that an event names in its attributes or in their key ``object``."""
+    """Return the configuration that an event names in its attributes, or otherwise in their ``object``; None if there
+    is none."""
     inner = attributes.get("object") if isinstance(attributes, dict) else None
     for holder in (attributes, inner):
         found = [holder.get(name) for name in names] if isinstance(holder, dict) else []

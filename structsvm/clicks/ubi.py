@@ -40,9 +40,9 @@ def read_ubi(
     """Read UBI queries and events, schema 1.3.0.
 
     A query (``query_id``) is one shown list. Its documents come from its impression events, each at its ``ordinal``,
-    or, without any, the first ``length`` of ``query_response_hit_ids``; another response for the same text whose ids
-    are mostly new is its next page. A click counts at its own ``ordinal``, or otherwise at the first position of its
-    document. The counts are keyed by ``user_query``.
+    or, if there are none, from the first ``length`` ids of ``query_response_hit_ids``; another response for the same
+    text whose ids are mostly new is the next page of the list. A click counts at its own ``ordinal``, or otherwise at
+    the first position of its document. The counts are keyed by ``user_query``.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def read_ubi(
         One object per line, queries and events in any order; action lines of bulk format are skipped. The file may also
         hold the hits of elasticdump, one per line, or a complete ``_search`` response. Plain, gzip, bzip2 or xz.
     application : str, optional
-        Only queries and events of this application.
-    first_position : {0, 1} or dict of application to it, optional
-        First ordinal. It is not guessed: it is needed if both 0 and 1 occur, and it is an error if the ids returned by
-        the query contradict it.
+        Application whose queries and events are read. None means all applications.
+    first_position : {0, 1} or dict of application to 0 or 1, optional
+        First ordinal; required if the log contains both ordinals 0 and 1. A value that the ids returned by the queries
+        contradict is an error.
     clicks, impressions : collection of str
-        Names of actions. All others are left out and counted.
+        Names of the actions that are clicks and impressions. Events of other actions are left out and counted.
     length : int, default=10
         Number of documents shown from each ``query_response_hit_ids``.
     max_position : int, default=1000
@@ -70,7 +70,7 @@ def read_ubi(
     Raises
     ------
     ValueError
-        If a line is not a JSON object, with file and line.
+        If a line is not a JSON object; the message names the file and the line.
     BadInput
         If the first position is ambiguous or contradicted; if the ordinals of 5 % or more of the clicks differ from
         those of their documents (a page that reorders the response); if nothing can be counted.
@@ -204,7 +204,7 @@ def _clicked(
     entries: Entries,
     path: Path,
 ) -> tuple[_Lists, NDArray[np.bool_]]:
-    """Return the lists and which of their documents were clicked, at the ordinal of the click and after being shown.
+    """Return the lists, and a mask of the documents that were clicked, at their ordinal and after their impression.
 
     A document that was shown twice and clicked counts at the clicked position.
     """

@@ -19,7 +19,7 @@ from structsvm.protocols import Float, Int
 
 _BLOCK = 1 << 21
 _ENTRIES = 1 << 16  # events held as lists at once
-_LARGEST_ORDINAL = 2**53  # beyond this, not every integer is a float
+_LARGEST_ORDINAL = 2**53  # beyond this, a float cannot represent every integer
 
 CLICK, IMPRESSION = 0, 1
 MISSING = -1
@@ -75,13 +75,13 @@ class Texts(dict[str | None, int]):
 
 
 class Queries(NamedTuple):
-    """Queries of a file: numbers of their ids, applications and texts, and of the ids that they returned."""
+    """Queries of a file: the numbers of their ids, applications and texts, and of the documents that they returned."""
 
     query: Int
     application: Int
     text: Int
     hits: Int
-    offsets: Int  # hits[offsets[i]:offsets[i + 1]] are those of query i
+    offsets: Int  # hits[offsets[i]:offsets[i + 1]] are the hits of query i
 
 
 class Events(NamedTuple):
@@ -225,7 +225,7 @@ def document_of(attributes: Any) -> str | None:
 
 
 def ordinal_of(attributes: Any) -> int:
-    """Return the logged position of an event, :data:`NO_ORDINAL` for anything but an integer."""
+    """Return the logged position of an event, or :data:`NO_ORDINAL` if it is not an integer."""
     value: Any
     if type(attributes) is _Attributes:
         value = None if attributes.position is None else attributes.position.ordinal
@@ -252,7 +252,10 @@ def time_of(value: Any) -> float:
 
 
 def _events(columns: list[list[Any]], dropped: Dropped) -> Events:
-    """Move ``columns`` into arrays of valid events; count each invalid event in ``dropped``, for one reason only."""
+    """Return the events of ``columns`` that can be counted, and empty ``columns``.
+
+    Each omitted event is counted in ``dropped`` under the first reason that applies.
+    """
     kind, query, document, ordinal = (np.array(column, dtype=np.int64) for column in columns[:4])
     time = np.array(columns[4], dtype=np.float64)
     for column in columns:

@@ -1,6 +1,6 @@
 """scikit-learn estimators that wrap the trainers; the numerical work is done in other packages.
 
-``input_rows`` raises errors for invalid rows and labels, which name the row and the query.
+The errors that ``input_rows`` raises for invalid rows and labels name the row and the query.
 """
 
 from __future__ import annotations

@@ -319,7 +319,7 @@ class MMR(_Method):
         sets, labels
             As for :meth:`DiverseRanker.fit <structsvm.DiverseRanker.fit>`.
         k, costs, budget
-            As for :meth:`predict`; pass the limits of the prediction, for which the parameters are then tuned.
+            As for :meth:`predict`; the parameters are tuned for these limits, which should be those of the prediction.
         loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
             Loss to minimise, as for :class:`~structsvm.DiverseRanker`.
 
@@ -498,7 +498,7 @@ def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smoo
     if candidates.features is None or candidates.features.shape[1] == 0:
         return np.asarray(similarity.mean(axis=1))
     if score >= (width := candidates.features.shape[1]):
-        raise BadInput("score", f"expected a column of {counted(feature=width)}", value=score)
+        raise BadInput("score", f"expected an index into {counted(feature=width)}", value=score)
     column = unit_range(candidates.features[:, score : score + 1])
     if smooth:
         column = unit_range(smoothed_scores(np.maximum(similarity, 0.0), column, smooth))
@@ -513,7 +513,7 @@ def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vect
         problem = "expected a vocabulary for the matrix, to look up the words of the query"
         raise BadInput(repr(candidates), problem)
     if vocabulary is None:
-        raise BadInput("vectorizer", "expected one with the method get_feature_names_out")
+        raise BadInput("vectorizer", "expected an object with the method get_feature_names_out")
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()
     number = {str(word): j for j, word in enumerate(vocabulary)}
     return [number[word] for word in analyze(candidates.query) if word in number]

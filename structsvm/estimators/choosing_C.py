@@ -33,7 +33,7 @@ def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Se
 
     ``"max"`` selects the C with the best mean over queries. ``"one_se"`` selects the smallest C whose mean is at most
     one standard error worse (Breiman, Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section
-    3.4.3). This is the standard error of the mean difference between the two C on the same queries, in which the
+    3.4.3). The standard error is that of the mean difference between the two C on the same queries, in which the
     difficulty of the queries cancels.
 
     Parameters
@@ -110,7 +110,7 @@ def crossed(
     Cs : ndarray, shape (n_Cs,)
         Values of C in ascending order.
     values : ndarray, shape (n_queries, n_Cs) or (n_queries, n_alternatives, n_Cs)
-        Held-out values, higher is better.
+        Held-out values; higher is better.
     fold : ndarray of int, shape (n_queries,)
         The fold in which each query was held out; -1 for queries that were not held out.
     weights : ndarray, shape (n_queries,), optional
@@ -165,7 +165,7 @@ class Choice(NamedTuple):
     learned: bool
     """Whether training with the largest C reduced the objective noticeably in at least one fold."""
     fold: Int
-    """The fold in which each query was held out; -1 for none."""
+    """The fold in which each query was held out; -1 for queries that were not held out."""
 
     @contextmanager
     def training(self) -> Iterator[None]:

@@ -26,7 +26,7 @@ _log = logging.getLogger("structsvm")
 
 @parameters
 class CoRegularizedSGD(PairwiseSGD):
-    """LCRA-k-l: one linear ranker per view, trained on labelled pairs and to agree with the others on unlabelled pairs.
+    """LCRA-k-l: linear rankers, one per view, trained to order labelled pairs and to agree on unlabelled pairs.
 
     Let ``p`` be the difference of the features of two documents of a query, ``y`` the difference of their grades, and
     ``M`` the number of views. The objective is

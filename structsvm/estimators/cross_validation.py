@@ -1,4 +1,5 @@
-"""Select C by cross-validation, over queries for rankers and over sets for selectors; each fold trains one path."""
+"""Select C by cross-validation over queries (rankers) or over sets (selectors); each fold trains one regularisation
+path."""
 
 from __future__ import annotations
 
@@ -60,8 +61,9 @@ class CrossValidated:
     convention : str, default="trec"
         Convention of the measure. In every convention, ties are averaged over their orders.
     selection : {"max", "one_se"}, default="max"
-        ``"max"`` selects the C with the best mean over held-out queries, which is expected to rank best. If the measure
-        barely depends on C, this choice is due to noise, and a change of ``tol`` may change C by orders of magnitude.
+        ``"max"`` selects the C with the best mean over held-out queries, whose model is expected to rank best. If the
+        measure barely depends on C, noise determines this choice, and a change of ``tol`` may change C by orders of
+        magnitude.
         ``"one_se"`` selects the smallest C whose mean is within one standard error of the best
         (:func:`~structsvm.estimators.select_C`). This choice is more stable and gives a more regularised model, but a
         slightly lower measure on average (``experiments/choice_of_C.py`` compares both on the folds of MQ2008).
@@ -73,7 +75,7 @@ class CrossValidated:
     scoring_ : str
         Name of the measure by which C was selected.
     fold_ : ndarray of int64, shape (n_queries,)
-        Index of the test part of each query; -1 for queries in no test part.
+        Index of the test part that contains each query; -1 for queries in no test part.
     held_out_ : EvaluationResult
         Value of each query for the C selected on the other folds (:func:`~structsvm.estimators.choosing_C.crossed`), or
         NaN for queries in no test part. The mean uses the query weights of ``fit``. Can be passed to ``compare``.
@@ -89,7 +91,7 @@ class CrossValidated:
     random_state: int | None = None
 
     _usual: ClassVar = (1e-3, 1e3, 13)
-    """The smallest and the largest C of the default grid, and its number of values."""
+    """The smallest and the largest C of the default grid, and the number of values."""
     _fixed_grid = False
     """Whether users cannot change the grid; if so, no message advises to widen it."""
 
@@ -115,7 +117,7 @@ class CrossValidated:
         return evaluate_part(self._measured(), y, scores, qid=qid, **options)
 
     def _values(self, y: Any, qid: Any, scores: Any) -> Float:
-        """Return the value of the selecting measure for each query."""
+        """Return, for each query, the value of the measure by which C is selected."""
         return self._evaluated(y, qid, scores).result.per_query
 
     def _measured(self: Any) -> Any:
@@ -146,7 +148,7 @@ class CrossValidated:
         named = isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
         if self.scoring is None and self.scoring_ == "map" and not named:
             remedy = "pass scoring=, or define the attribute measure of the oracle"
-            _log.warning("the loss names no measure, so that MAP selected C; %s", remedy)
+            _log.warning("the loss names no measure, so that C was selected by MAP; %s", remedy)
         self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
@@ -215,7 +217,7 @@ class CrossValidated:
 
     def _of_baseline(self, scores: Any, y: Any, qid: Any, held: EvaluationResult) -> EvaluationResult:
         if y is None or qid is None:
-            raise BadInput("baseline", "expected y and qid of the rows that it scores", "pass those of fit")
+            raise BadInput("baseline", "expected y and qid of the scored rows", "pass those of fit")
         part = self._evaluated(y, qid, scores)
         part.warn_of_ties("estimate: the baseline")
         known = np.isin(part.result.query_ids, held.query_ids)  # drop queries that were in no test part
@@ -249,7 +251,7 @@ class CrossValidated:
         if not pairs or any(len(pair) != 2 for pair in pairs):
             problem = (
                 "expected a number of folds, a splitter such as QueryKFold(3), or pairs (train, test) of arrays of "
-                "query numbers"
+                "query indices"
             )
             raise BadInput("cv", problem, value=self.cv)
         splits = [
@@ -264,7 +266,7 @@ class CrossValidated:
         tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
         if (counts > 1).any():
             problem = (
-                f"expected each query in one test part at most, query {tested[counts > 1][0]} is in more"
+                f"expected each query in at most one test part, query {tested[counts > 1][0]} is in several"
             )
             raise BadInput("cv", problem)
         return splits
@@ -469,7 +471,7 @@ def cross_validate_C(
     Returns
     -------
     HeldOutLosses
-        ``C`` is the selected value, to train with on all sets; ``Cs`` contains the values in ascending order;
+        ``C`` is the selected value, for training on all sets; ``Cs`` contains the values in ascending order;
         ``losses``, of shape (n_sets, n_Cs), contains the results of ``model.losses``, NaN for a set without subtopics;
         ``means`` contains the mean loss for each C; ``held_out`` and ``estimate()`` give the expected performance on
         new sets.
@@ -507,12 +509,12 @@ def cross_validate_C(
 def _query_numbers(part: Any, n_queries: int, part_name: str) -> Int:
     queries = np.asarray(part)
     if queries.ndim != 1 or queries.size == 0 or queries.dtype.kind not in "iu":
-        raise BadInput(part_name, f"expected an array of query numbers, got {part!r}")
+        raise BadInput(part_name, f"expected an array of query indices, got {part!r}")
     outside = (queries < 0) | (queries >= n_queries)
     if outside.any():
-        got = f"got {queries[outside][0]} (queries are counted, not rows)"
-        raise BadInput(part_name, f"expected query numbers from 0 to {n_queries - 1}, {got}")
+        got = f"got {queries[outside][0]} (these are not row indices)"
+        raise BadInput(part_name, f"expected query indices from 0 to {n_queries - 1}, {got}")
     ordered = np.unique(queries).astype(np.int64)
     if ordered.size < queries.size:
-        raise BadInput(part_name, "expected each query once, got repeated numbers")
+        raise BadInput(part_name, "expected each query once, got repeated indices")
     return ordered

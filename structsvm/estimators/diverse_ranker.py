@@ -107,7 +107,7 @@ class DiverseRanker(Selector, BaseEstimator):
     rounds : int, default=2
         Number of rounds of data aggregation (Ross, Gordon and Bagnell 2011). Training begins with the steps of an ideal
         path through each set, and each round adds the steps that the current model chooses. Use 0 for labels from
-        clicks, see :func:`~structsvm.features.soft_subtopics`.
+        clicks (see :func:`~structsvm.features.soft_subtopics`).
     positive : bool, default=False
         Whether to constrain the weights to be >= 0.
     smooth : bool, default=True
@@ -270,7 +270,7 @@ class DiverseRanker(Selector, BaseEstimator):
         choices = []
         for d in chosen.tolist():
             features, best = walk.features(), int(np.searchsorted(walk.free, d))
-            # for features score x novelty, the initial value is a part of relevance, the later decrease of likeness
+            # the initial value of score times novelty counts as relevance, and its later decrease as likeness
             first = np.where(likely, start[walk.free], 0.0)
             later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
             parts = {
@@ -316,7 +316,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "sets",
                 f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
                 f"{candidates!r}",
-                "train and predict on sets of the same kind, with the same number of document features",
+                "train and predict on sets of one kind, with the same document features",
                 at=f"[{i}]",
             )
         return one

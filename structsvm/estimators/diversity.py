@@ -40,7 +40,7 @@ class Reason(NamedTuple):
     """Reasons for choosing a document.
 
     ``words`` contains ``(word, level, benefit)`` for elements that no previously chosen document covers, in descending
-    order of benefit. ``gain`` is the sum of the benefits of all such elements and of ``features``, the value of the
+    order of benefit. ``gain`` is the sum of the benefits of all these elements, plus ``features``, the value of the
     document features.
     """
 
@@ -128,7 +128,7 @@ class SVMDiv(Selector, BaseEstimator):
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the small quadratic programme of cutting-plane methods.
     n_jobs : int, default=None
-        Number of threads; None means 1, -1 one per processor. The result does not depend on it.
+        Number of threads; None means 1, and -1 means one per processor. The result does not depend on it.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops training. None
         means no callback.
@@ -163,14 +163,15 @@ class SVMDiv(Selector, BaseEstimator):
     Notes
     -----
     Finding the most violated output is NP-hard. Greedy search under-generates: it may miss constraints, so that
-    training ends above the optimum. That no new constraint is found does not prove convergence.
+    training ends above the optimum. If it finds no new constraint, this does not prove convergence.
 
     Under a budget, documents are chosen by gain per cost while the gain is positive; the best single document is chosen
     instead if its value is higher. In a set without words, documents are chosen by their document features, or, if
     there are none, in their original order.
 
     Greedy search also loses value in prediction. The page of ``experiments/diversity_synthetic.py`` shows how much it
-    loses on synthetic sets, and how much of the gap to the clairvoyant choice swaps and an exact search close.
+    loses on synthetic sets, and how much of the gap to the clairvoyant choice is closed by swaps and by an exact
+    search.
 
     Examples
     --------
@@ -262,7 +263,7 @@ class SVMDiv(Selector, BaseEstimator):
         budget: float | None = None,
         n_words: int = 10,
     ) -> list[Reason]:
-        """Return, for each document that :meth:`predict` chooses, the words that led to its choice.
+        """Return, for each document that :meth:`predict` chooses, the words that explain its choice.
 
         For ``Level.neighbours``, neighbouring documents take the place of words.
 
@@ -357,8 +358,8 @@ class SVMDiv(Selector, BaseEstimator):
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
             cone[: features.n_bins, : features.n_bins] = features.bins()
-        # Cosines of words and given similarities differ in magnitude, so a model trained on sets of one kind does not
-        # accept sets of the other kind.
+        # the levels of word cosines differ from those of given similarities, so that a model only accepts sets of the
+        # same kind as its training sets
         kinds = {one.kind == "similarity" for one in found}
         given = kinds.pop() if len(kinds) == 1 else None
         return _Prepared(
@@ -470,7 +471,7 @@ def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
     """
     if not fit.certified and fit.w.any() and fit.primal >= (1.0 - min(3.0 * tol, 0.01)) * fit.C:
         warn_user(
-            f"the estimated objective {fit.primal:.6g} is not below that of w = 0, at most {fit.C:.6g}: this model has "
+            f"the estimated objective {fit.primal:.6g} is not below that of w = 0 (at most {fit.C:.6g}): the model has "
             "learned nothing; DiverseRanker learns from the same sets and labels",
             NothingLearnedWarning,
         )

@@ -47,7 +47,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
         if len(args) > most:
             whose = f"{type(self).__name__}.fit"
             raise TypeError(
-                f"{whose}: expected {most} positional arguments, got {len(args)}; pass others by name, as in qid="
+                f"{whose}: expected {most} positional arguments, got {len(args)}; pass the others by name, such as qid="
             )
         for name in (name for name in kwargs if name not in known):
             if name == "group":  # an argument of LightGBM and XGBoost
@@ -93,8 +93,8 @@ def _usual_fit() -> None:
         Numbers >= 0; the weight of a query is the mean over its rows. A weight of 2 counts the query twice, 0 leaves it
         out. None means equal weights.
     validation : tuple (X, y, qid), optional
-        Queries for early stopping, which this argument enables. ``qid`` may be left out if ``fit`` has none, or if
-        ``X`` is a frame with a column ``qid``.
+        Queries for early stopping, which this argument enables. ``qid`` may be left out if ``fit`` receives none, or
+        if ``X`` is a frame with a column ``qid``.
     n_steps : int, optional
         Number of steps of this call; None means ``self.n_steps``.
 
@@ -158,8 +158,8 @@ class Selector(Saved):
         sets : sequence of CandidateSet
             The candidate sets.
         k : int, optional
-            Number of documents to choose; all documents of a smaller set. None means ``self.k``, or no limit under a
-            budget.
+            Number of documents to choose from each set; a smaller set is chosen completely. None means ``self.k``, or
+            no limit under a budget.
         costs : sequence of array-like, optional
             Cost of each document of each set, > 0, such as its number of tokens.
         budget : float or sequence of float, optional
@@ -182,7 +182,7 @@ class Selector(Saved):
 
 
 class FittedRanker(Saved):
-    """Mixin for rankers that implements ``predict``, ``rank``, ``score`` and ``save`` with ``_scores`` and
+    """Mixin that implements ``predict``, ``rank``, ``score`` and ``save`` for rankers that define ``_scores`` and
     ``_measure``.
 
     It must precede BaseEstimator among the bases of a class.
@@ -190,13 +190,13 @@ class FittedRanker(Saved):
     Parameters
     ----------
     relevance : float, default=1.0
-        Least label of a relevant document, for binary losses and measures.
+        Lowest label of a relevant document, for binary losses and measures.
     max_passes : int, default=1000
         Maximum number of passes over the data; a ``ConvergenceWarning`` is issued if they do not suffice.
     validation_fraction : float, default=0.1
         Fraction of the queries that is held out for early stopping if ``fit`` does not receive ``validation``.
     n_jobs : int, default=None
-        Number of threads; None means 1, -1 one per processor. The result does not depend on it.
+        Number of threads; None means 1, and -1 means one per processor. The result does not depend on it.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass over the data. A truthy return value stops
         training with the best weights so far; a warning reports the gap if ``tol`` is not reached. None means no
@@ -262,9 +262,10 @@ class FittedRanker(Saved):
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean over queries of the measure for which the model was trained.
 
-        The measure is ``measure`` for stochastic descent, and ``utility`` for LambdaRank (ROC area for "ranknet"). For
-        losses it is the ``measure`` of the oracle (a name, or a method ``(y, scores) -> float``) if there is one,
-        otherwise the measure with the name in its ``label`` (at ``k``), otherwise MAP. Measures follow the TREC
+        Models trained by stochastic descent use their parameter ``measure``, and LambdaRank its ``utility`` (ROC area
+        for "ranknet"). For other models, it is the ``measure`` of the oracle of the loss (a name, or a method
+        ``(y, scores) -> float``) if there is one, otherwise the measure named by the oracle's ``label`` (at its
+        ``k``), otherwise MAP. Measures follow the TREC
         convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), except that ties are averaged over
         their orders. Use :func:`structsvm.metrics.make_scorer` for other measures.
 
@@ -361,7 +362,7 @@ def no_constraint(
     elif relevance <= labels[0] < labels[1]:
         remedy = "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
     got = f"got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}"
-    problem = f"no query carries a constraint for {{{name}}}: each needs two different labels{meaning}; {got}"
+    problem = f"no query carries a constraint for {{{name}}}: each needs documents with distinct labels{meaning}; {got}"
     return BadInput("y", problem, remedy, others={name: loss})
 
 
@@ -395,7 +396,7 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
         queries.warn_user(
             f"{type(model).__name__}: labels are fractions up to {y.max():g}, of which only those of at least "
             f"relevance={relevance:g} count as relevant for the loss {model.loss!r}; pass relevance="
-            f"{y[y > 0].min():g} if all above 0 are, or loss='ndcg@10', which uses all grades"
+            f"{y[y > 0].min():g} if all labels above 0 are, or loss='ndcg@10', which uses all grades"
         )
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
         queries.warn_user(
@@ -457,7 +458,7 @@ def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Flo
         return np.ones(lengths.shape[0])
     queries.refuse_masked("sample_weight", sample_weight)
     given = np.asarray(sample_weight)
-    # checked before scikit-learn does, whose message would not name the argument
+    # checked here, because the message of scikit-learn would not name the argument
     if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):
@@ -467,7 +468,7 @@ def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Flo
     queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
     most = f"a number up to {queries.LARGEST:g}"  # sums of larger weights could overflow
     queries.refuse_first(
-        "sample_weight", weights, weights > queries.LARGEST, most, "divide all, only their ratios count"
+        "sample_weight", weights, weights > queries.LARGEST, most, "divide all; only their ratios count"
     )
     if grouping.order is not None:
         weights = weights[grouping.order]
@@ -513,5 +514,5 @@ def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
     ranking."""
     got = f"got labels {y.min():g} to {y.max():g} (relevant means a label >= {model.relevance:g})"
     problem = f"expected a query whose ranking changes {{{name}}}, {got}"
-    remedy = f"check them, {{{name}}} and {{relevance}}"
+    remedy = f"check the labels, {{{name}}} and {{relevance}}"
     return BadInput("validation", problem, remedy, others={name: getattr(model, name)})

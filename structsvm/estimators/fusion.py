@@ -34,11 +34,12 @@ class FusionModel(Saved):
     binning : BinnedFeatures
         Thresholds of the scores of each run.
     coef : ndarray of float64, shape (n_indicators,)
-        Weight of each threshold, which is added to the score of a document that exceeds it.
+        Weight of each threshold, which is added to the score of a document whose score in the run exceeds the
+        threshold.
     loss : str
         Loss that was minimised.
     relevance : float
-        Least grade of a relevant document in training.
+        Lowest grade of a relevant document in training.
     depth : int or None
         Number of documents pooled from each run, or None if unknown; new runs are pooled to the same depth.
     certificate : Fit
@@ -82,7 +83,7 @@ class FusionModel(Saved):
         if missing:
             raise BadInput(
                 "runs",
-                f"expected all {len(self.names)} of the model, got none called {_quoted(missing)} among "
+                f"expected all {len(self.names)} runs of the model, got none called {_quoted(missing)} among "
                 f"{_quoted(pool.names)}",
                 "give the run, under the name that it had in training",
             )
@@ -90,7 +91,7 @@ class FusionModel(Saved):
         if unknown:
             raise BadInput(
                 "runs",
-                f"expected those of the model, {_quoted(self.names)}, got also {_quoted(unknown)}",
+                f"expected only those of the model, {_quoted(self.names)}, got also {_quoted(unknown)}",
                 "leave it out, or train again with it",
             )
         scores = pool.select_runs(self.names).scores
@@ -135,7 +136,7 @@ def fusion_path(
     loss : str, default="map"
         Loss to minimise, as in :class:`structsvm.StructuralRanker`.
     relevance : float, default=1.0
-        Least grade of a relevant document.
+        Lowest grade of a relevant document.
     n_bins, spacing, within
         As in :class:`~structsvm.features.binning.BinnedFeatures`, except that scores are scaled within topics by
         default, because the scores of a run may have different scales in different topics. The thesis uses ``"data"``.
@@ -144,7 +145,7 @@ def fusion_path(
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     n_jobs : int, optional
-        Number of threads; None means 1, -1 one per processor.
+        Number of threads; None means 1, and -1 means one per processor.
 
     Yields
     ------

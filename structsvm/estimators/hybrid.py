@@ -32,8 +32,8 @@ TREC DL 2020, weights learned without this column are worse than equal weights.
 """
 _FEWEST = 5
 _ZEROS = 0.05
-"""Fraction of zeros in a column without missing values above which they probably stand for documents missing from the
-list."""
+"""Fraction of zeros in a column without missing values above which the zeros probably stand for documents missing from
+the list."""
 _GRID = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 
 
@@ -143,7 +143,7 @@ def hybrid_weights(
     ----------
     runs : mapping of names to Run, sequence of Run, or QueryData
         The result lists of each clause; or rows with the grades as labels and one column of scores per clause, which is
-        NaN for documents missing from its list, as ``read_csv(path, fill=np.nan)`` reads a table.
+        NaN for documents missing from its list, such as a table read by ``read_csv(path, fill=np.nan)``.
     qrels : Qrels, optional
         The judgments; required if ``runs`` contains runs.
     to : str
@@ -201,7 +201,7 @@ def hybrid_weights(
         raise BadInput("runs", f"expected {'2' if most == 2 else f'2 to {most}'} for {to}, got {len(names)}")
     if engine.complete and np.isnan(scores).any():
         raise BadInput(
-            "runs", f"expected a score of each clause for each document, as {to} computes all, got none for "
+            "runs", f"expected a score of each clause for each document, as {to} computes all of them, got none for "
             f"{int(np.isnan(scores).any(axis=1).sum())} of {len(scores)} documents",
             "log the rank features of all hits in Vespa, or choose another fusion",
         )  # fmt: skip
@@ -252,7 +252,7 @@ def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:
     if filled := [f"{name} ({part:.0%})" for name, part in zip(names, share, strict=True) if part > _ZEROS]:
         warnings.warn(
             f"many scores are 0: {', '.join(filled)}; if the list lacks these documents, leave their cells empty "
-            "(NaN): the engine normalizes only the scores of the list",
+            "(NaN): the engine normalises only the scores in the list",
             stacklevel=3,
         )
 

@@ -132,8 +132,8 @@ def _named_by_numbers(X: Any, model: Any) -> Any:
     """Return a frame with its numeric column names converted to strings, because scikit-learn would ignore numeric
     names.
 
-    A frame with numeric names raises an error if ``model`` was fitted without names. Columns named 0, 1, 2, ... are
-    treated as an array.
+    A frame with numeric names raises an error if ``model`` was fitted without names. A frame with the columns 0, 1, 2,
+    ... is treated as an array.
     """
     numbers = queries.column_numbers(X)
     if numbers is None:
@@ -188,7 +188,7 @@ def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
 
 
 def _check_columns(X: Any, known: Any = ()) -> None:
-    """Raise BadInput for columns of a frame that are not numeric or have the same name; scikit-learn checks the rest.
+    """Raise BadInput if a frame has non-numeric columns or two columns of the same name; scikit-learn checks the rest.
 
     ``known`` contains the features of a fitted model, in which one-hot columns have names such as ``brand=acme``.
     """
@@ -218,7 +218,7 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         raise BadInput(
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
-            "encode the text as in training" if coded else
+            "encode them like the features of the model" if coded else
             "drop or encode them (trees take columns of the dtype category); a column of query ids is called 'qid' or "
             "passed as {qid}",
             code=f"{code}.reindex(columns=model.feature_names_in_, fill_value=0)" if coded else "",
@@ -275,7 +275,7 @@ def categories_of(X: Any) -> Categories:
         if kind != "category" and not kind.startswith(("dictionary<", "Categorical", "Enum")):
             continue
         if not isinstance(name, str):
-            problem = f"expected a name for the column of categories {name!r}"
+            problem = f"expected a string as the name of the categorical column {name!r}"
             raise BadInput("X", problem, "rename it to a string")
         known = _known(X[name])
         strange = next((one for one in known if not isinstance(one, str | int | float)), None)

@@ -23,8 +23,8 @@ from structsvm.trainers import lambdarank
 from structsvm.trainers.forces import BoundUtility, Utility
 
 _ENOUGH_QUERIES = 20
-"""Minimum number of queries for which ``early_stopping="auto"`` holds out queries; a tenth of fewer is too small a
-sample."""
+"""Minimum number of queries for which ``early_stopping="auto"`` holds out queries; with fewer, a tenth of them is too
+small a sample."""
 
 
 @parameters

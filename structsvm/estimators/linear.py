@@ -34,10 +34,11 @@ _RANGES: dict[str, Callable[..., object]] = {
     "scale": partial(checks.check_choice, choices=SCALES),
     "n_jobs": lambda _, n_jobs: count_threads(n_jobs),
 }
-"""The function that checks a parameter, for parameters whose valid values are the same in all rankers."""
+"""Functions, by parameter name, that check the parameters whose range is the same in all rankers."""
 
 _VECTORS = 24
-"""Minimum number of vectors of cutting-plane training (cuts, weights and buffers), each with one number per feature."""
+"""Minimum number of vectors that cutting-plane training holds in memory (cuts, weights and buffers), each with one
+number per feature."""
 
 
 class LinearRanker(FittedRanker, BaseEstimator):
@@ -69,8 +70,8 @@ class LinearRanker(FittedRanker, BaseEstimator):
 class LinearSVM(LinearRanker):
     """Base class of the support vector machines, which checks options, and groups and scales the rows.
 
-    The parameters of a subclass include ``tol`` and ``max_passes``, and its ``fit`` sets ``coef_`` from the result of
-    :meth:`_grouped`.
+    The parameters of a subclass include ``tol`` and ``max_passes``; its ``fit`` trains on the result of
+    :meth:`_grouped` and sets ``coef_``.
     """
 
     tol: float

@@ -46,9 +46,9 @@ class OrdinalSVM(LinearSVM):
         Relative duality gap at which the training of each machine stops.
     solver : {"one_slack", "cvxpy"}, default="one_slack"
         "one_slack" uses cutting planes and is suitable for any number of rows. "cvxpy" solves the unmodified problem by
-        an interior-point method (extra ``[qp]``), for up to a few thousand rows.
+        an interior-point method (extra ``qp``), for up to a few thousand rows.
     relevance : float, default=1.0
-        Least label of a relevant document in :meth:`score` (MAP); training uses all grades.
+        Lowest label of a relevant document in :meth:`score` (MAP); training uses all grades.
     max_passes : int, default=1000
         Maximum number of passes over the data for each machine; a ``ConvergenceWarning`` is issued if they do not
         suffice.
@@ -74,8 +74,8 @@ class OrdinalSVM(LinearSVM):
     The loss is pointwise: queries only affect the scaling, the sample weights and :meth:`score`. For given scores, the
     optimal thresholds are weighted quantiles (:class:`~structsvm.oracles.ordinal.OrdinalHinge`). The remaining problem
     in ``w`` is solved by cutting planes, with a certificate. As the thresholds couple all rows, a pass reads ``X``
-    twice from memory. With two grades and ``class_weight=None``, both forms are the classification SVM with an
-    unpenalised threshold (``sklearn.svm.SVC`` with a linear kernel).
+    twice from memory. With two grades and ``class_weight=None``, both forms are equivalent to the classification SVM
+    with an unpenalised threshold (``sklearn.svm.SVC`` with a linear kernel).
 
     Examples
     --------

@@ -45,7 +45,7 @@ class PairwiseSVM(StructuralRanker):
         Name of a trainer for :func:`structsvm.trainers.train`, or "auto". The squared hinge is trained by ``"newton"``,
         the hinge by any other trainer.
     relevance : float, default=1.0
-        Least label of a relevant document in :meth:`score` (ROC area); training uses all grades.
+        Lowest label of a relevant document in :meth:`score` (ROC area); training uses all grades.
 
     Attributes
     ----------

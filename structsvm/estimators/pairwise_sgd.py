@@ -24,8 +24,8 @@ _PIECE = 500_000
 """Number of steps per compiled call; Ctrl-C is handled only between calls."""
 
 _VECTORS = 12
-"""Number of vectors with one number per feature that must fit in memory: old and new weights and sums, columns,
-positions."""
+"""Number of vectors with one number per feature that must fit in memory: the old and new weights and sums, the
+columns, and the positions."""
 
 _STEEPEST = 1e12
 """Largest value of ``eta_0 lam``, at which step sizes equal ``1 / (lam t)`` to twelve digits. Above 1e16, the first
@@ -78,7 +78,7 @@ class PairwiseSGD(LinearRanker):
     measure : str, default="map"
         Measure for early stopping and ``score``; any name supported by :func:`structsvm.metrics.evaluate`.
     relevance : float, default=1.0
-        Least label of a relevant document, for binary measures; training uses all grades.
+        Lowest label of a relevant document, for binary measures; training uses all grades.
     random_state : int, RandomState or None, default=None
         Seed of the sampled pairs and the held-out queries.
 
@@ -249,7 +249,7 @@ class PairwiseSGD(LinearRanker):
         if index.n_queries == 0 and required:
             used = rows.y if labeled is None else rows.y[labeled]
             labels = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
-            problem = "no query carries a constraint: at least one needs documents with different labels"
+            problem = "no query carries a constraint: at least one needs documents with distinct labels"
             problem = f"{problem}; got {self.n_queries_} queries, {labels}"
             raise BadInput("y", problem, "check the labels and qid")
         # with unlabelled rows, queries without a constraint are expected

@@ -53,7 +53,7 @@ class QueryKFold(BaseCrossValidator):
         check_whole("n_splits", n_splits, 2)
         check_flag("shuffle", shuffle)
         if random_state is not None and not shuffle:
-            problem = "expected none, as queries are not shuffled"
+            problem = "expected None, as queries are not shuffled"
             raise BadInput("random_state", problem, "pass {shuffle=True}", value=random_state)
         self.n_splits = n_splits
         self.shuffle = shuffle
@@ -94,7 +94,7 @@ class QueryKFold(BaseCrossValidator):
         grouping = group_queries(ids, n_rows)
         n_queries = grouping.offsets.shape[0] - 1
         if self.n_splits > n_queries:
-            raise BadInput("n_splits", f"expected at most the {n_queries} queries", value=self.n_splits)
+            raise BadInput("n_splits", f"expected 2 to {n_queries}, one per query", value=self.n_splits)
         queries = np.arange(n_queries)
         if self.shuffle:
             queries = check_random_state(self.random_state).permutation(n_queries)

@@ -51,8 +51,8 @@ class StructuralRanker(LinearSVM):
     ----------
     loss : str or Oracle, default="map"
         Loss to minimise: ``"map"`` (1 - average precision), ``"roc"``, ``"pairs"``, ``"ndcg@10"``, ``"mrr"`` or
-        ``"precision@10"``, with any cut-off, or an oracle object. ``"mrr"`` and ``"precision@10"`` have the same
-        objective (:class:`structsvm.oracles.ReciprocalRank`).
+        ``"precision@10"``, where 10 stands for any cut-off, or an oracle object. ``"mrr"`` and ``"precision@10"`` have
+        the same objective (:class:`structsvm.oracles.ReciprocalRank`).
     C : float, default=None
         Trade-off between a small norm and a small mean slack. None means ``usual_C`` of the loss, such as 10 for
         "ndcg@k" and "pairs", and 1 for losses without this attribute, such as "map" (``experiments/default_C.py``);
@@ -69,8 +69,8 @@ class StructuralRanker(LinearSVM):
         Whether to constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
         Sign of each weight: 1 for a weight >= 0, so that the score does not decrease with the feature, -1 for a weight
-        <= 0, and 0 for an unconstrained weight. A mapping contains the signs of some features by column, or by name if
-        ``X`` has column names: ``{"bm25": 1, "spam": -1}``. None means no constraint.
+        <= 0, and 0 for an unconstrained weight. A mapping gives the signs of some features by column index, or by name
+        if ``X`` has column names: ``{"bm25": 1, "spam": -1}``. None means no constraint.
     constraints : callable, default=None
         Function from the cvxpy variable ``w``, the weights of the scaled features, to a list of convex cvxpy
         constraints. Features can be selected by name if ``X`` has column names:
@@ -91,7 +91,7 @@ class StructuralRanker(LinearSVM):
         and more.
     n_uninformative_ : int
         Number of queries without a constraint, which have weight zero or labels that cannot be ranked wrongly (for MAP,
-        no relevant or no non-relevant document). The mean slack is over the other queries.
+        no relevant or no non-relevant document). The mean slack is taken over the other queries.
     constraints_, penalty_ : tuple of str, str
         The constraints and the penalty as text; defined only if ``constraints`` or ``penalty`` was given.
 
@@ -174,11 +174,11 @@ class StructuralRanker(LinearSVM):
         return name
 
     def _prepare(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[RankingProblem, Any]:
-        """Return the training problem, and the arguments of :meth:`_keep` in addition to a fit."""
+        """Return the training problem, and the arguments that :meth:`_keep` takes in addition to a fit."""
         return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
 
     def _keep(self, fit: Fit) -> None:
-        """Set the attributes that are learned."""
+        """Set the learned attributes."""
         self.fit_, self.coef_ = fit, fit.w
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
@@ -228,7 +228,7 @@ class SVMMap(StructuralRanker):
     >>> data = make_ranking(60, 10, 4, grades=2, random_state=0)
     >>> train, test = data.select(range(40)), data.select(range(40, 60))
     >>> model = SVMMap(C=10).fit(train.X, train.y, qid=train.qid)
-    >>> model.fit_.gap <= 1e-3  # the relative gap: no weights have an objective that is lower by a larger fraction
+    >>> model.fit_.gap <= 1e-3  # relative gap: no weights lower the objective by more than this fraction
     True
     >>> print(f"MAP {model.score(test.X, test.y, qid=test.qid):.2f} on other queries")
     MAP 0.93 on other queries

@@ -88,7 +88,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         such as "ndcg@k", otherwise frank_wolfe over blocks of queries, or one_slack for fewer than 400
         queries.
     relevance : float, default=1.0
-        Least label of a relevant document, for binary losses and for growing trees with these losses.
+        Lowest label of a relevant document, for binary losses and for growing trees with these losses.
     growth_callback : callable, default=None
         Called after each tree with the number of trees grown and the total number; a truthy return value stops the
         growth. None means no callback.
@@ -203,7 +203,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             few = ", ".join(names[f] for f in sorted(missing)[:5]) + (", ..." if len(missing) > 5 else "")
             warn_user(
                 f"X: missing values in {few}, which had none in training; the trees treat them as 0, and the bins as "
-                "below all values; impute them, or train on rows with missing values"
+                "lower than all values; impute them, or train on rows with missing values"
             )
 
     def check_options(self) -> None:
@@ -253,12 +253,12 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         input."""
         self._check_options()
         X, qid = split_qid(X, qid)
-        self.categories_: Categories = {}  # discard those of an earlier fit
+        self.categories_: Categories = {}  # discard the categories of an earlier fit
         self._features().check_numbers(X)
         self.categories_ = categories_of(X)
         if self.categories_ and self.leaves is not None and self.leaves.forest is not None:
             raise BadInput(
-                "X", f"expected numbers, as the trees of {{leaves}} have, got categories in {list(self.categories_)}",
+                "X", f"expected numbers, as for the trees of {{leaves}}, got categories in {list(self.categories_)}",
                 "pass the numbers of the categories that the trees were grown on",
             )  # fmt: skip
         X = encode(X, self.categories_)
@@ -303,7 +303,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def _prepare(
         self, X: Any, y: Any, qid: Any, sample_weight: Any
     ) -> tuple[RankingProblem, tuple[Any, ...]]:
-        """Return the problem over the grown trees, and the arguments of :meth:`_keep` in addition to a fit."""
+        """Return the problem over the grown trees, and the arguments that :meth:`_keep` takes in addition to a fit."""
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         self._bind_empty(data, weights)
@@ -324,7 +324,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         )
 
     def _keep(self, fit: Fit, features: LeafFeatures) -> None:
-        """Set the attributes that are learned, and warn if most queries have no constraint."""
+        """Set the learned attributes, and warn if most queries have no constraint."""
         self.fit_, self.leaves_, self.coef_ = fit, features, fit.w
         warn_of_uninformative(self, self._loss)
 
@@ -354,7 +354,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         then the one with the smallest C.
     leaves : LeafFeatures, optional
         As in :class:`TreeRanker`. If it contains the trees of a model, no trees are grown and ``n_trees`` is ignored.
-        Pass explicit splits as ``cv``, in which the model was not trained on the held-out queries.
+        In that case, pass explicit splits as ``cv``, such that the model was not trained on the held-out queries.
     random_state : int, default=None
         Seed for growing trees, and for shuffling the queries before they are assigned to folds; None assigns them in
         order.

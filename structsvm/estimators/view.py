@@ -14,9 +14,9 @@ def as_regressor(ranker: Any) -> Any:
     """Return a view of a fitted ranker that scikit-learn accepts as a fitted regressor.
 
     A ranker is not a regressor: its scores have no unit, and training only determines their order within a query. Tools
-    that show how a prediction depends on the features can nevertheless use the scores, but they accept only regressors
-    and classifiers: ``partial_dependence``, ``PartialDependenceDisplay.from_estimator`` and
-    ``DecisionBoundaryDisplay.from_estimator``.
+    that show how a prediction depends on the features, such as ``partial_dependence``,
+    ``PartialDependenceDisplay.from_estimator`` and ``DecisionBoundaryDisplay.from_estimator``, can nevertheless use the
+    scores, but they accept only regressors and classifiers.
 
     Parameters
     ----------

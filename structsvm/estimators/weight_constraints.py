@@ -15,7 +15,8 @@ from structsvm.qp.convex import Convex, position_of
 from structsvm.queries import refuse_number
 
 Monotone = Mapping[Any, int] | Sequence[int] | None
-"""The sign of each weight, or a mapping from feature names or columns to signs; None for unconstrained weights."""
+"""The sign of each weight, or a mapping from feature names or column indices to signs; None for unconstrained
+weights."""
 
 Constraints = Callable[[Any], Any] | None
 """Function from the cvxpy variable ``w`` to a list of cvxpy constraints."""

@@ -57,7 +57,7 @@ def test_from_a_log_to_a_ranker(files, log, both, cli):
     np.testing.assert_allclose(found["theta"], 1 / np.arange(1, 7), rtol=0.35)
     assert found["effective_queries"] <= found["queries"] == 30
     assert "weakest link" in Path("p.html").read_text()
-    assert "Errors from 30 queries, as precise as" in Path("p.html").read_text()
+    assert "Errors from 30 queries, as informative as" in Path("p.html").read_text()
 
     assert "clicks" in cli(f"clicks train {both} -o m.npz --theta theta.txt")
     fitted = structsvm.load("m.npz")

@@ -425,4 +425,4 @@ def test_mmr_chooses_by_its_losses():
         grid = itertools.product(range(0, 21, 4), (0, 2, 8), (False, True)[: 1 + bool(limit)])
         assert found(fitted) >= max(found(MMR(5, t / 20, smooth=p, per_cost=c)) for t, p, c in grid) - 1e-12
     refused("expected a covered subtopic", MMR(5).fit, sets, [np.zeros((50, 2))] * 12)
-    refused("score=3: expected a column of 1 feature", MMR(5, score=3).predict, sets)
+    refused("score=3: expected an index into 1 feature", MMR(5, score=3).predict, sets)

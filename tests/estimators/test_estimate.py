@@ -177,7 +177,7 @@ def test_what_is_refused_and_warned_of():
     assert (two.fold_ >= 0).sum() == 2
     rejected("at least 3 held-out queries", two.estimate)
     model = search()
-    rejected("expected y and qid of the rows that it scores", model.estimate, baseline=DATA.X[:, 0])
+    rejected("expected y and qid of the scored rows", model.estimate, baseline=DATA.X[:, 0])
     with pytest.raises(ValueError, match="expected the same queries, but 29 is in a only"):
         model.estimate(baseline=DATA.X[:232, 0], y=DATA.y[:232], qid=DATA.qid[:232])
     with pytest.raises(ValueError, match="expected results of one measure, got 'map' and 'mrr'"):

@@ -53,10 +53,10 @@ def test_query_folds_equal_those_of_the_cv_ranker():
 def test_refusals():
     message = r"qid: expected the query of each row, got none; call sklearn\.set_config"
     rejected(message, next, QueryKFold(3).split(DATA.X))
-    rejected("n_splits=31: expected at most the 30 queries", next, QueryKFold(31).split(DATA.X, qid=DATA.qid))
+    rejected("n_splits=31: expected 2 to 30, one per query", next, QueryKFold(31).split(DATA.X, qid=DATA.qid))
     assert len(list(QueryKFold(30).split(DATA.X, qid=DATA.qid))) == 30
     rejected("n_splits=1: expected an integer", QueryKFold, 1)
-    with pytest.raises(BadInput, match=r"random_state=3: expected none, .* not shuffled; pass shuffle=True"):
+    with pytest.raises(BadInput, match=r"random_state=3: expected None, .* not shuffled; pass shuffle=True"):
         QueryKFold(5, random_state=3)
 
 

@@ -333,7 +333,7 @@ def test_a_search_with_an_oracle_chooses_C_by_its_measure(caplog):
     assert one.score(X, Y, qid=QID) == evaluate(ndcg_at_2, Y, one.predict(X), qid=QID).mean
     assert "chose C" not in caplog.text
     assert search(Described()).scoring_ == "map"
-    assert "so that MAP selected C; pass scoring=" in caplog.text
+    assert "so that C was selected by MAP; pass scoring=" in caplog.text
 
 
 @pytest.mark.parametrize(
