@@ -78,7 +78,7 @@ def confidence_sequence(
     clusters: Sequence[Any] | NDArray[Any] | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> ConfidenceSequence:
-    """Return intervals for the mean of outcomes in [-1, 1] that are valid at all looks simultaneously.
+    """Return intervals, valid at all looks simultaneously, for the mean of outcomes in [-1, 1].
 
     Parameters
     ----------
@@ -140,9 +140,9 @@ def check_outcomes(outcomes: ArrayLike) -> Float:
 
 
 def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
-    """Return lower bound, upper bound and p-value of distinct outcomes in [-1, 1] with their counts.
+    """Return the bounds and the p-value of the mean, given the distinct outcomes in [-1, 1] and their counts.
 
-    They equal the last look of :func:`confidence_sequence`, which does not depend on the order of the outcomes.
+    They equal those of the last look of :func:`confidence_sequence`, which do not depend on the order of the outcomes.
     """
     return _interval_and_p((1 + values) / 2, counts, alpha)
 

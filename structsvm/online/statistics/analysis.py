@@ -463,7 +463,7 @@ def compared(
     if test not in results:
         raise BadInput("test", f"expected one of {', '.join(results)} for this log", value=test)
     chosen, sign = results[test], results.get("sign")
-    # the statistic of the sign test is the number of wins, which is n / 2 for equal rankers
+    # the statistic of the sign test is the number of wins, with mean n / 2 for equal rankers
     direction = int(np.sign(chosen.statistic - (chosen.n / 2 if test == "sign" else 0.0)))
     # if the mean and the test favour different rankers, no number of queries suffices
     needed, met = math.inf, per_unit > 0
@@ -500,7 +500,7 @@ def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[Pair
 
 
 def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
-    """Return :func:`wilcoxon_test` of distinct values with their counts."""
+    """Return the result of :func:`wilcoxon_test`, given the distinct values and their counts."""
     from scipy.special import ndtr
 
     own = values != 0
@@ -515,7 +515,7 @@ def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
 
 
 def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:
-    """Compare every two rankers, with p-values corrected for the number of pairs."""
+    """Return the comparison of each pair of rankers, with p-values corrected for the number of pairs."""
     rng = np.random.default_rng(random_state)
     pairs, names = [], combinations(log.rankers, 2)
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
