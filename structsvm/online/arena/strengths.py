@@ -115,7 +115,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
 
 @kernel
 def win_rates(strengths, order):
-    """Return the probability that each model beats each other one if shown first, with log-odds advantage ``order``."""
+    """Return the probability that each model, shown first with the log-odds advantage ``order``, beats each other."""
     n = len(strengths)
     out = np.empty((n, n))
     for i in range(n):

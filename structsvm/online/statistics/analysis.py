@@ -170,7 +170,7 @@ class Analysis:
 
     @property
     def always_valid_winner(self) -> str | None:
-        """The ranker that is shown, with validity at every look, to beat every other ranker, if any.
+        """The ranker shown to beat every other ranker, with an error bound valid at every look; None if there is none.
 
         With two rankers the always-valid p-value decides. With more rankers the evidence of
         :class:`~structsvm.online.bandits.BestArm` decides; its error probability is at most ``alpha`` for any number of
@@ -548,7 +548,7 @@ def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: 
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
-    # compare rankers by pairs led minus pairs trailed, then by the sum of their means
+    # compare rankers by the number of pairs led minus the number trailed, then by the sum of their means
     ahead = {name: [0.0, 0.0] for name in rankers}
     for pair in pairs:
         for name in (pair.a, pair.b):

@@ -211,7 +211,7 @@ def mean_p(mean: Any, error: Any, n: int, student: bool) -> tuple[Float, Float]:
     from scipy.special import ndtr, stdtr
 
     mean, error = np.asarray(mean), np.asarray(error)
-    # the statistic of a mean of zero is 0 whatever its error; the statistic of equal non-zero values is infinite
+    # if the mean is zero, the statistic is 0 whatever the error; if all values are equal and not zero, it is infinite
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(mean == 0, 0.0, mean / error)
     statistic = np.where(np.isnan(statistic), 0.0, statistic)
