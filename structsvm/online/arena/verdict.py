@@ -445,7 +445,7 @@ def _notes(
     votes: Votes, compared: Comparisons, order: str, cluster: str, board: list[Strengths], part: Int,
     unordered: bool,
 ) -> list[str]:  # fmt: skip
-    """Return the remarks on the votes."""
+    """Return the remarks on the votes for :attr:`Arena.notes`."""
     # remarks that affect the verdict come first, then those that affect the strengths
     notes = []
     if order == "unknown":
