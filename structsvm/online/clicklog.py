@@ -358,7 +358,7 @@ def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[l
             raise BadInput(
                 f"{path}:{longest}",
                 f"expected one list and its clicks per line, got {len(raw):,} bytes, more than {_LONGEST:,}",
-                "is this a click log?",
+                "check that the file is a click log",
             )
         if not all(map(bytes.strip, raws)):
             lines = [(at, raw) for at, raw in lines if raw.strip()]

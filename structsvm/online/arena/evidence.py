@@ -116,7 +116,7 @@ def _log_sums(terms, out):
         largest = terms[row].max()
         for k in range(12):
             e[k] = compiled.exp(terms[row, k] - largest)
-        # the order in which NumPy adds: eight terms pairwise, then the remaining ones
+        # add in the order in which NumPy adds: eight terms pairwise, then the remaining terms
         total = ((e[0] + e[1]) + (e[2] + e[3])) + ((e[4] + e[5]) + (e[6] + e[7]))
         for k in range(8, 12):
             total += e[k]
@@ -134,7 +134,7 @@ def error_of_best(delta: float, n_arms: int) -> float:
 
 
 def _error_beside_winner(delta: float, n_arms: int) -> float:
-    """Return :func:`error_of_best` if one arm beats all others, and is therefore in the set L of every other arm."""
+    """Return the bound of :func:`error_of_best` if one arm beats all others and thus is in L of every other arm."""
     return _weighted(delta, [min(n_arms - 1, 2 * size - 1) for size in range(1, n_arms)])
 
 
@@ -191,7 +191,7 @@ def shown_best(peak: Float, thresholds: tuple[float, float]) -> int:
     arm = int(weakest.argmax())
     if weakest[arm] >= thresholds[0]:
         return arm
-    # column j: the largest evidence that some arm beats j
+    # an arm is excluded if the largest evidence that any other arm beats it reaches the threshold
     excluded = np.where(np.isinf(others), -np.inf, peak).max(axis=0) >= thresholds[1]
     return -2 if len(peak) > 1 and excluded.all() else -1
 

@@ -105,8 +105,8 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         ranks = [f"rank {rank_text(row)}" for row in group]
         pieces.append(pages.draw(Intervals(names, strengths, low, high, "strength (log-odds)", ranks)))
     text = (
-        "Strengths are those of a Bradley-Terry model, relative to the mean; ranks are compatible with all differences "
-        "at once. The verdict does not depend on the model."
+        "Strengths are those of a Bradley-Terry model, relative to the mean; ranks are compatible with simultaneous "
+        "95 % intervals of all differences. The verdict does not depend on the model."
     )
     # in large arenas, figures show only the first models, and the table of pairs is omitted
     sections = [pages.section("Leaderboard", board, *pieces, pages.paragraph(text, small=True))]

@@ -115,7 +115,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
 
 @kernel
 def win_rates(strengths, order):
-    """Return the probability that each model beats each other one if shown first, with log-odds advantage ``order``."""
+    """Return the probability that each model, shown first with the log-odds advantage ``order``, beats each other."""
     n = len(strengths)
     out = np.empty((n, n))
     for i in range(n):
@@ -157,7 +157,7 @@ def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
 
 
 def _sandwich(inverted: Float, first: Int, second: Int, rest: Float, codes: Int, k: int) -> Float:
-    """Return the covariance ``H^-1 (sum of outer products of the clusters' gradients) H^-1``, times G / (G - 1)."""
+    """Return the covariance ``G / (G - 1) H^-1 S H^-1``; S sums the outer products of the gradients of G clusters."""
     from scipy.sparse import csr_array
 
     n, n_clusters = len(rest), int(codes.max()) + 1

@@ -391,9 +391,9 @@ def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> li
 
 def _more(bandit: BestArm, threshold: float, leader: int) -> tuple[int, int] | None:
     """Return 0.5 and 1.5 times the number of votes that the open pairs of the leader need at the current win rates."""
-    # Evidence of a win rate p grows by about KL(p, 1/2) per comparison. Rates close to 1/2 are raised by as much as
-    # their standard error allows. The factor 1.8 calibrates the forecast: after 100 votes, the number of votes that
-    # were needed divided by the forecast had quartiles of 0.7, 1.0 and 1.4.
+    # Evidence of a win rate p grows by about KL(p, 1/2) per comparison. Rates are raised to at least half a standard
+    # error above 1/2. The factor 1.8 calibrates the forecast: after 100 votes, the number of votes that were needed
+    # divided by the forecast had quartiles of 0.7, 1.0 and 1.4.
     plays = bandit.wins[leader] + bandit.wins[:, leader]
     rate = np.clip(np.maximum(bandit.rates()[leader], 0.5 + 0.25 / np.sqrt(plays + PRIOR)), 0.5, 0.98)
     divergence = rate * log(2 * rate) + (1 - rate) * log(2 * (1 - rate))
@@ -446,7 +446,7 @@ def _notes(
     votes: Votes, compared: Comparisons, order: str, cluster: str, board: list[Strengths], part: Int,
     unordered: bool,
 ) -> list[str]:  # fmt: skip
-    """Return the remarks on the votes."""
+    """Return the remarks on the votes for :attr:`Arena.notes`."""
     # remarks that affect the verdict come first, then those that affect the strengths
     notes = []
     if order == "unknown":

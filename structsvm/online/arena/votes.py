@@ -50,7 +50,7 @@ class Votes:
         return len(self.share)
 
     def tables(self) -> tuple[Float, Float]:
-        """Return two square matrices: the votes with i shown before j, and how many of these votes i won."""
+        """Return two square matrices: the number of votes with i shown before j, and how many of them i won."""
         plays, won = np.zeros((2, len(self.models), len(self.models)))
         np.add.at(plays, (self.first, self.second), 1.0)
         np.add.at(won, (self.first, self.second), self.share)

@@ -199,7 +199,7 @@ class BestArm(CountsWins):
         return pairs
 
     def _prove(self, n: int, rates: Float, rng: np.random.Generator) -> list[Duel]:
-        """Return the ``n`` pairs of a leader and another arm that have the smallest evidence."""
+        """Return ``n`` pairs of a leader and another arm, those with the smallest evidence."""
         if self.top == 1:
             inside = np.array([tied(-self._divergences(rates), rng, _TIE)])
         else:

@@ -27,10 +27,10 @@ from structsvm.online.interleaving.record import (
 class Optimized:
     """Optimised interleaving and, with more than two rankings, optimised multileaving.
 
-    A list is allowed if the document at each rank is the best document of some ranking that is not yet in the list. A
-    click credits each ranker with ``1 / rank`` of the document in its ranking (a missing document has the rank after
-    the last). A linear program (HiGHS) computes the most sensitive distribution over allowed lists, among the
-    distributions for which all rankers have the same expected credit at each rank.
+    A list is allowed if the document at each rank is the best remaining document of some ranking. A click credits each
+    ranker with ``1 / rank`` of the document in its ranking (a missing document has the rank after the last). A linear
+    program (HiGHS) computes the most sensitive distribution over allowed lists, among the distributions for which all
+    rankers have the same expected credit at each rank.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Optimized:
             rank = np.array([r.get(document, len(r) + 1) for r in ranks], dtype=np.float64)
             # the rankers' credits of a document sum to zero
             by_document[document] = 1 / rank - (1 / rank).mean()
-        # credit[list, ranker, place]
+        # credit[list, ranker, rank in the list]
         credit = np.array([np.column_stack([by_document[d] for d in shown]) for shown in lists])
         probability, slack = fair_distribution(credit, sensitivity(credit))
         return [

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_whole
 
 VERSION = 1
-"""Version of the format. Records of other versions are refused, since other rules credit their clicks."""
+"""Version of the record format. Other versions are refused, since their clicks are credited by different rules."""
 
 LARGEST = 1e12
 """Largest number allowed in a record, so that sums do not overflow; valid ranks and credits are much smaller."""

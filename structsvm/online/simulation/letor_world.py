@@ -78,7 +78,7 @@ def rank_queries(
         elif callable(ranker):
             scores = np.asarray(ranker(data.X))
         else:
-            expected = "expected a feature number, a model with predict(X) or a callable"
+            expected = "expected the index of a feature, a model with predict(X) or a callable"
             raise wrong(i, f"{expected}, got {ranker!r}")
         if scores.shape != (data.X.shape[0],):
             raise wrong(i, f"expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}")

@@ -63,7 +63,7 @@ def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any]
     if isinstance(bandit, str):
         return lambda: make(bandit, n_arms, horizon, **(options or {}))
     if options:
-        raise BadInput("options", "apply to a bandit given by name", "set them on the object or callable")
+        raise BadInput("options", "apply only to bandits given by name", "set them on the object or callable")
     if hasattr(bandit, "select") and not isinstance(bandit, type):
         if bandit.n_arms != n_arms:
             raise BadInput("bandit", f"expected {n_arms} arms, as in the world, got {bandit.n_arms}")

@@ -124,7 +124,7 @@ class PreferenceMatrix(_CoinFlips):
         if winner is None:
             raise NoWinner(
                 "preference matrix: expected a Condorcet winner (an arm that beats every other arm), got none; "
-                "use PreferenceMatrix(P, utilities=...) to define regret by a value of each arm"
+                "use PreferenceMatrix(P, utilities=...) to define regret by the utilities of the arms"
             )
         self.gaps = self.preferences[winner] - 0.5
         self.gaps[winner] = 0.0

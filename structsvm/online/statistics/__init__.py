@@ -2,7 +2,7 @@
 
 ============================ ================================================================================
 ``click_features``, ``psi``  the fourteen click features of the thesis, and ``Psi`` of every query
-``max_mean_difference`` ...  weights for clicks, learned from pairs of rankers whose order is known
+``max_mean_difference`` ...  weights for clicks, learned from pairs of rankers of which the better is known
 ``learn_weights``            weights learned from logs, which can be saved (``ClickWeights``)
 ``sign_test`` ...            four tests of whether a statistic is centred at zero
 ``queries_needed``           number of queries to reach a p-value, by the normal approximation

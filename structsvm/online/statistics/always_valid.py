@@ -51,8 +51,8 @@ class ConfidenceSequence:
         Sample mean and interval at each look. With probability ``1 - alpha`` the true mean lies between ``lower`` and
         ``upper`` at all looks at once.
     p_values : ndarray of float64, shape (n_looks,)
-        p-value of the hypothesis "the mean is 0" at each look: the inverse of the capital against it, at most 1. It is
-        at most alpha if and only if 0 is outside the interval of that look; the experiment may then stop. It does not
+        p-value of the hypothesis "the mean is 0" at each look: one over the capital against it, at most 1. It is at
+        most alpha if and only if 0 is outside the interval of that look; the experiment may then stop. It does not
         depend on the order of the outcomes before the look.
     alpha : float
         Bound on the probability that any interval misses the mean.
@@ -78,7 +78,7 @@ def confidence_sequence(
     clusters: Sequence[Any] | NDArray[Any] | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> ConfidenceSequence:
-    """Return intervals for the mean of outcomes in [-1, 1] that are valid at all looks simultaneously.
+    """Return intervals, valid at all looks simultaneously, for the mean of outcomes in [-1, 1].
 
     Parameters
     ----------
@@ -140,9 +140,9 @@ def check_outcomes(outcomes: ArrayLike) -> Float:
 
 
 def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
-    """Return lower bound, upper bound and p-value of distinct outcomes in [-1, 1] with their counts.
+    """Return the bounds and the p-value of the mean, given the distinct outcomes in [-1, 1] and their counts.
 
-    They equal the last look of :func:`confidence_sequence`, which does not depend on the order of the outcomes.
+    They equal those of the last look of :func:`confidence_sequence`, which do not depend on the order of the outcomes.
     """
     return _interval_and_p((1 + values) / 2, counts, alpha)
 

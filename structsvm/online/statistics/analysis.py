@@ -170,7 +170,7 @@ class Analysis:
 
     @property
     def always_valid_winner(self) -> str | None:
-        """The ranker that is shown, with validity at every look, to beat every other ranker, if any.
+        """The ranker shown to beat every other ranker, with an error bound valid at every look; None if there is none.
 
         With two rankers the always-valid p-value decides. With more rankers the evidence of
         :class:`~structsvm.online.bandits.BestArm` decides; its error probability is at most ``alpha`` for any number of
@@ -463,7 +463,7 @@ def compared(
     if test not in results:
         raise BadInput("test", f"expected one of {', '.join(results)} for this log", value=test)
     chosen, sign = results[test], results.get("sign")
-    # the statistic of the sign test is the number of wins, which is n / 2 for equal rankers
+    # the statistic of the sign test is the number of wins, with mean n / 2 for equal rankers
     direction = int(np.sign(chosen.statistic - (chosen.n / 2 if test == "sign" else 0.0)))
     # if the mean and the test favour different rankers, no number of queries suffices
     needed, met = math.inf, per_unit > 0
@@ -500,7 +500,7 @@ def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[Pair
 
 
 def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
-    """Return :func:`wilcoxon_test` of distinct values with their counts."""
+    """Return the result of :func:`wilcoxon_test`, given the distinct values and their counts."""
     from scipy.special import ndtr
 
     own = values != 0
@@ -515,7 +515,7 @@ def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
 
 
 def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:
-    """Compare every two rankers, with p-values corrected for the number of pairs."""
+    """Return the comparison of each pair of rankers, with p-values corrected for the number of pairs."""
     rng = np.random.default_rng(random_state)
     pairs, names = [], combinations(log.rankers, 2)
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
@@ -548,7 +548,7 @@ def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: 
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
-    # compare rankers by pairs led minus pairs trailed, then by the sum of their means
+    # compare rankers by the number of pairs led minus the number trailed, then by the sum of their means
     ahead = {name: [0.0, 0.0] for name in rankers}
     for pair in pairs:
         for name in (pair.a, pair.b):

@@ -186,7 +186,7 @@ LEARNERS: dict[str, Callable[..., Float]] = {
 
 @dataclass(frozen=True)
 class ClickWeights:
-    """Weights of the click features, which can be saved.
+    """Weights of the click features, learned from logs; :meth:`save` writes them to a file.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Read click logs in blocks, credit the clicks, and keep the results as columns of numbers for the tests.
+"""Read click logs in blocks, credit the clicks, and keep the results as columns of numbers for statistical tests.
 
 An impression takes 8 to 24 bytes for each pair of rankers, 25 bytes to detect repeated lines and 8 bytes for the id of
 its user or session, instead of 2 KB as an object.
@@ -56,7 +56,7 @@ Int = NDArray[np.int64]
 
 
 class PairColumns(NamedTuple):
-    """Results of two rankers, with one entry per impression on which they met, in the order of the log."""
+    """Results of two rankers, with one entry per impression that compares them, in the order of the log."""
 
     delta: Float
     """The statistic: with click weights the difference in weighted clicks, otherwise the outcome for methods of
@@ -89,7 +89,7 @@ class CreditedLog:
     # set without clusters if users or sessions return: "user" or "session", the number of repeated ids, and the number
     # of impressions checked
     again: tuple[str, int, int] | None = None
-    # in the log of a bandit, the impressions of each entry of pairs; None if all rankers meet on every impression
+    # in the log of a bandit, the impressions of each entry of pairs; None if each impression compares all rankers
     met: tuple[Int, ...] | None = field(default=None, repr=False)
     # number of impressions left out because they have no cluster id
     n_without: int = 0
@@ -273,7 +273,7 @@ class _Reader:
             if about.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
             self.pairs = list(combinations(range(self.like[1]), 2))
-            # the columns of two rankers that never meet stay empty
+            # the columns of two rankers that are never compared stay empty
             self.columns = [([], [np.empty(0)]) for _ in self.pairs]
             self.met = [[np.empty(0, dtype=np.int64)] for _ in self.pairs]
         if self.cluster is not None or self.n_taken < _LOOKED_AT:

@@ -100,8 +100,8 @@ def page(
 
 
 def _headline(answer: Analysis) -> str:
-    # the winner by the chosen test, and whether it is valid at every look; otherwise the leader, and the pairs that are
-    # not decided
+    # the winner by the chosen test, and whether this result is valid at every look; otherwise the leader, and the pairs
+    # that are not decided
     over = "" if answer.n_clusters is None else f" over {answer.cluster}s"
     corrected = over + (f", corrected by {answer.correction}" if len(answer.pairs) > 1 else "")
     if all(pair.leader is None for pair in answer.pairs):

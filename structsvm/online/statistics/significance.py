@@ -178,7 +178,7 @@ def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | Non
 
 
 def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> Float:
-    """Sample wins (1), losses (-1) and ties (0) whose mean is the outcome ``x``: its sign with probability ``|x|``."""
+    """Sample a win (1), loss (-1) or tie (0) for each outcome ``x``: its sign with probability ``|x|``, otherwise 0."""
     # The sign of an outcome may favour a ranker although the outcome has mean zero, if there are many small wins and
     # few large losses. A randomised sign does not: wins and losses are equally likely if and only if the mean outcome
     # is zero. Outcomes of -1, 0 and 1 do not change.
@@ -211,7 +211,7 @@ def mean_p(mean: Any, error: Any, n: int, student: bool) -> tuple[Float, Float]:
     from scipy.special import ndtr, stdtr
 
     mean, error = np.asarray(mean), np.asarray(error)
-    # the statistic of a mean of zero is 0 whatever its error; the statistic of equal non-zero values is infinite
+    # if the mean is zero, the statistic is 0 whatever the error; if all values are equal and not zero, it is infinite
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(mean == 0, 0.0, mean / error)
     statistic = np.where(np.isnan(statistic), 0.0, statistic)

@@ -110,7 +110,7 @@ GOOD = json.loads(TeamDraft().show([list("abc"), list("bca")], 3, 0).to_json())
 
 test_broken_records_are_named = rejections(
     lambda change: Shown.from_json(json.dumps({**GOOD, **change})),
-    ({"version": 2}, "version: expected `int` <= 1, got 2; log what"),
+    ({"version": 2}, "version: expected `int` <= 1, got 2; log Shown"),
     ({"method": 3}, "method: expected `str`, got 3"),
     ({"documents": []}, "documents: expected `array` of length >= 1"),
     ({"documents": ["a", "b", ["c"]]}, "documents: expected ids"),
@@ -128,7 +128,7 @@ def test_texts_that_are_no_record():
     for text in ("oops", '{"a":' * 100_000):
         rejected(f"expected one line of JSON, got '{text[:60]}", Shown.from_json, text)
     rejected("expected `object`", Shown.from_json, "[1]")
-    with pytest.raises(ValueError, match="expected the key 'method', got none; log what"):
+    with pytest.raises(ValueError, match="expected the key 'method', got none; log Shown"):
         Shown.from_dict({k: v for k, v in GOOD.items() if k not in ("method", "evidence")})
     # a record that reads well but does not fit its method
     with pytest.raises(ValueError, match=r"expected 2 row\(s\) of evidence, got 1"):

@@ -75,8 +75,7 @@ def _champion(beats, lead, u, rng):
             if prefix <= u:
                 break
     # Arms before ``start`` lost to lead and cannot be champion. The arms from ``start`` on are compared in turn: the
-    # loser of a pair is not champion, so only the last winner can be, if it also beats the arms that it has not been
-    # compared with.
+    # loser of a pair is not champion, so only the last winner can be champion, if it also beats the remaining arms.
     champion, beaten = start, lead
     for j in range(start + 1, k):
         if j != lead and rng.random() >= beats[champion, j]:

@@ -77,5 +77,5 @@ def _check_layout(
     checked = check_grades(array, int(array.max(initial=0)) + 1 if np.isfinite(array).all() else 1)
     starts = np.unique(starts.astype(np.int64))
     if starts.shape[0] < 2:
-        raise BadInput("offsets", "expected at least one query with documents")
+        raise BadInput("offsets", "expected at least one query with documents, got none")
     return checked, starts
