@@ -285,7 +285,7 @@ class _ModelByRounds(_WalkModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DynamicBayesianModel(_ModelByRounds):
-    """Dynamic Bayesian network (DBN) of a user who leaves satisfied or reads on with ``continuation_``; fitted by EM.
+    """Dynamic Bayesian network (DBN), in which an unsatisfied user reads on with a fixed probability; fitted by EM.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ def guess(role: str, names: Sequence[str], source: str, usual: str | None = None
 
 
 def check_columns(names: Sequence[str], found: Sequence[str], source: str, remedy: str = "") -> None:
-    """Raise unless these columns exist."""
+    """Raise unless ``found`` contains all of ``names``."""
     missing = [repr(name) for name in names if name not in found]
     if missing:
         expected = f"columns {', '.join(missing)}" if len(missing) > 1 else f"a column {missing[0]}"

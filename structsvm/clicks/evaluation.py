@@ -29,7 +29,7 @@ from structsvm.protocols import Float, Int
 
 
 class Interval(NamedTuple):
-    """An estimate and an interval around it."""
+    """An estimate with its confidence interval."""
 
     value: float
     lower: float
@@ -50,7 +50,7 @@ class CounterfactualEstimate:
     logged_dcg : Interval
         DCG@k of the lists as they were shown.
     difference : Interval
-        New minus shown, paired by list; its interval is far narrower than those of the two DCGs.
+        ``dcg`` minus ``logged_dcg``, paired by list; its interval is far narrower than those of the two DCGs.
     discount : Interval
         Mean discount of an attractive document (self-normalised, SNIPS): ``dcg`` per attractive document.
     unseen : float
@@ -60,7 +60,7 @@ class CounterfactualEstimate:
     n_sessions : int
         Number of lists.
     effective_sample_size, largest_weight : float
-        Number of clicks of equal weight with the same information, and the largest weight of a click.
+        Number of clicks of equal weight that carry the same information, and the largest weight of a click.
     drivers : tuple of (query, float)
         The ten queries that contribute most to the difference, with their contributions, in descending order.
     trust_bias_p : float
@@ -78,7 +78,7 @@ class CounterfactualEstimate:
     notes : tuple of str
         Limits of the estimate: gaps, users, and the size of a trust bias that would have been detected.
     over_baseline : Interval or None
-        New minus ``baseline``, paired by list.
+        ``dcg`` minus the DCG@k of ``baseline``, paired by list.
 
     Examples
     --------
@@ -604,8 +604,8 @@ def _expected_discounts(
         query, place = np.argwhere(lacking)[0]
         raise BadInput(
             "scores", f"expected probabilities that sum to 1 at each position, got {of_place[place, query]:.3g} at "
-            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or the remainder to one more "
-            "candidate that is not in the log",
+            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or the remainder to an "
+            "additional candidate that is not in the log",
         )  # fmt: skip
     return np.asarray((probability * _discounts(n_places, k)).sum(axis=1), dtype=np.float64)
 

@@ -114,8 +114,8 @@ class _Lists(NamedTuple):
 
 
 def _queries_by_id(entries: Entries, length: int) -> Queries:
-    """Return one entry per query id, in order of number, with the ids shown; queries that occur only in events have
-    text -1.
+    """Return one entry per query id, in the order of their numbers, with the shown documents; queries that occur only
+    in events have the text -1.
 
     A search is logged repeatedly while the user types; the last entry is the list shown, preceded by its earlier pages.
     """
@@ -150,7 +150,7 @@ def _queries_by_id(entries: Entries, length: int) -> Queries:
 
 
 def _pages(queries: Queries, repeated: Int, text: Int, length: int) -> dict[int, list[Int]]:
-    """Return the pages of queries with several pages: responses for the last text, most of whose ids are new."""
+    """Return the pages of queries with several pages: responses for the last text of a query with mostly new ids."""
     pages: dict[int, list[Int]] = {int(number): [] for number in repeated}
     for k in np.flatnonzero(np.isin(queries.query, repeated) & (queries.text == text[queries.query])):
         ids = queries.hits[queries.offsets[k] : queries.offsets[k + 1]][:length]
@@ -230,7 +230,7 @@ def _clicked(
     wrong, n_told = int((~right).sum()), int(told.sum())
     if wrong and wrong >= _MOST_CONTRADICTED * n_told:
         raise BadInput(
-            str(path), f"expected clicks at the positions of their documents, got {wrong:,} of {n_told:,} at others",
+            str(path), f"expected clicks at the positions of their documents, got {wrong:,} of {n_told:,} elsewhere",
             "a page that reorders the response has to log impressions, with the ordinals of its clicks",
         )  # fmt: skip
     entries.dropped.count("click at another position than its document", wrong)

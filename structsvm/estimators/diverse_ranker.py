@@ -151,7 +151,7 @@ class DiverseRanker(Selector, BaseEstimator):
     See Also
     --------
     SVMDiv : the method of Yue's thesis.
-    structsvm.estimators.baselines.MMR : a trade-off between relevance and similarity, which ``fit`` chooses.
+    structsvm.estimators.baselines.MMR : a trade-off between relevance and similarity, whose weight ``fit`` chooses.
 
     Notes
     -----
@@ -314,7 +314,7 @@ class DiverseRanker(Selector, BaseEstimator):
             missing = next((name for name in expected if name not in names), expected[-1])
             raise BadInput(
                 "sets",
-                f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
+                f"expected {len(expected)} step features as in training, such as {missing!r}, got {len(names)} for "
                 f"{candidates!r}",
                 "train and predict on sets of one kind, with the same document features",
                 at=f"[{i}]",
@@ -348,8 +348,8 @@ class DiverseRanker(Selector, BaseEstimator):
         if not steps:
             raise BadInput(
                 "labels",
-                "no candidate set carries a constraint: each needs a covered subtopic, and documents that add more "
-                f"than others; got {len(checked)} sets",
+                "no candidate set carries a constraint: each needs a covered subtopic, and documents with distinct "
+                f"gains; got {len(checked)} sets",
             )
         # users often pass binary relevance as a single subtopic, which any relevant document covers
         columns = [gain.degrees for gain in gains]

@@ -30,7 +30,7 @@ def check_weights(model: Any) -> set[str]:
     trainers."""
     monotone = _by_key(model.monotone_constraints)
     if model.positive and monotone is not None:
-        problem = "expected no signs for weights that are all >= 0"
+        problem = "expected no signs, as all weights are constrained to be >= 0"
         raise BadInput("monotone_constraints", problem, "leave out {positive=True}")
     if monotone is not None:
         if isinstance(monotone, (str, bytes)) or not (
@@ -86,7 +86,7 @@ def signs_by_feature(
 
 
 def _twice(key: Any) -> BadInput:
-    problem = "this feature has a sign already"
+    problem = "this feature already has a sign"
     return BadInput("monotone_constraints", problem, "name it once", at=f"[{key!r}]")
 
 
