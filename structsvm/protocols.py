@@ -161,7 +161,7 @@ Callback = Callable[[Progress], object]
 
 
 class Duel(NamedTuple):
-    """A comparison that a bandit selects: a pair of arms (twice the same to exploit it), or a set for multi-dueling.
+    """A comparison that a bandit selects: two arms (the same arm twice to exploit it), or a set for multi-dueling.
 
     The outcome of a pair is 1 (or True) if ``arms[0]`` won, 0 if ``arms[1]`` won, 0.5 for a tie and for an arm against
     itself; the outcome of a set is one such number per pair of :meth:`pairs`. ``note`` is JSON data of the bandit,

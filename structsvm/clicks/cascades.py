@@ -49,7 +49,7 @@ _Sums = Callable[[Any], Float]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _WalkModel:
-    """Base of the models: the fit, and predictions from the parameters of the walk."""
+    """Base class of the models, with the fit, and with predictions from the parameters of the walk."""
 
     prior: float = 1.0
 
@@ -176,9 +176,9 @@ class DependentClickModel(_WalkModel):
 
     Notes
     -----
-    Guo, Liu & Wang (WSDM 2009): parameters are counted as if the user left at the last click, which maximises a lower
-    bound on the likelihood; ``log_likelihood_`` is exact at these parameters. A list without a click was read to its
-    end.
+    Guo, Liu & Wang (WSDM 2009): the parameters are ratios of counts, computed as if the user left at the last click,
+    which maximises a lower bound on the likelihood; ``log_likelihood_`` is exact at these parameters. A list without a
+    click is taken to be read to its end.
 
     Examples
     --------

@@ -16,7 +16,7 @@ USUAL = {
 
 
 def guess(role: str, names: Sequence[str], source: str, usual: str | None = None, remedy: str = "") -> str:
-    """Return the column whose name fits ``role``; raise with this remedy if no column or several fit."""
+    """Return the column whose name fits ``role``; raise an error with ``remedy`` if no column or several fit."""
     if role in names:
         return role
     words = (USUAL[role] if usual is None else usual).split()

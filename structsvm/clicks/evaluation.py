@@ -421,7 +421,7 @@ class _Weights(NamedTuple):
         return total * total / max(float((weight * self.per_click**2).sum()), 1e-300)
 
     def values(self, log: _Impressions, discount: Float) -> _Value:
-        """Return the contribution of each impression to the value of lists that give its document this discount."""
+        """Return the contribution of each impression to the value of lists, given the discount of its document."""
         value = self.each * discount
         moved = value * log.weight
         if self.looks is not None:  # a propensity acts through its share in the examinations of the document

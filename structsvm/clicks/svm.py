@@ -181,7 +181,7 @@ class ClickSVM(StructuralRanker):
             try:
                 values = np.asarray(y, dtype=np.float64)
             except (TypeError, ValueError):
-                return y  # the shared checks of rows and labels report the fault
+                return y  # the checks that all rankers share report the error
             if values.ndim != 1 or not values.size or not np.isfinite(values).all():
                 return y
             refuse_first("y", values, values < 0, "a finite weight >= 0")
@@ -227,7 +227,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
     Attributes
     ----------
     C_ : float
-        The value that ``selection`` chose; with ``"max"`` the smallest C of equal means.
+        The value that ``selection`` chose; with ``"max"``, the smallest of several C with equal means.
     Cs_ : ndarray, shape (n_Cs,)
         The values tried.
     scores_ : ndarray, shape (n_Cs,)

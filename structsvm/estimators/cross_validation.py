@@ -94,7 +94,7 @@ class CrossValidated:
     _usual: ClassVar = (1e-3, 1e3, 13)
     """The smallest and the largest C of the default grid, and the number of values."""
     _fixed_grid = False
-    """Whether users cannot change the grid; if so, no message advises to widen it."""
+    """Whether users cannot change the grid; if so, no message suggests widening it."""
 
     def _grid(self) -> Float:
         return geomspace(*self._usual) if self.Cs is None else choosing_C.check_grid(self.Cs)
@@ -262,7 +262,7 @@ class CrossValidated:
         for i, (training, testing) in enumerate(splits):
             shared = np.intersect1d(training, testing)
             if shared.size:
-                problem = f"query {shared[0]} is in its training and its test part"
+                problem = f"query {shared[0]} is in both the training and the test part"
                 raise BadInput("cv", problem, at=f", split {i}")
         tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
         if (counts > 1).any():

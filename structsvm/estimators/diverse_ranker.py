@@ -130,6 +130,7 @@ class DiverseRanker(Selector, BaseEstimator):
     coef_ : ndarray, shape (n_features,)
         Weights of the scaled features.
     feature_names_in_ : ndarray of str, shape (n_features,)
+        Names of the features of a step.
     feature_groups_ : ndarray of str, shape (n_features,)
         Group of each feature: "relevance", "likeness", "coverage" or "words".
     scale_ : ndarray, shape (n_features,)
@@ -137,8 +138,8 @@ class DiverseRanker(Selector, BaseEstimator):
     fit_ : Fit
         Certificate of the last round: the objective is within ``fit_.gap`` of its optimum for the steps of that round.
     regrets_ : ndarray, shape (k,)
-        Mean regret of each step on the model's own paths through the training sets, which is the largest possible gain
-        minus the gain of the chosen document. The bound given by the objective is loose.
+        Mean regret of each step on the model's own paths through the training sets, where the regret is the largest
+        possible gain minus the gain of the chosen document. The bound given by the objective is loose.
     guarantee_ : float or None
         ``1 - 1/e`` if the value of the greedy choice is guaranteed to be at least this fraction of the highest possible
         value, which requires that no weight is negative and that the likeness weights are zero; otherwise None.

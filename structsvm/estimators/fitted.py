@@ -468,7 +468,7 @@ def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Flo
     queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
     most = f"a number up to {queries.LARGEST:g}"  # sums of larger weights could overflow
     queries.refuse_first(
-        "sample_weight", weights, weights > queries.LARGEST, most, "divide all; only their ratios count"
+        "sample_weight", weights, weights > queries.LARGEST, most, "divide all weights; only ratios count"
     )
     if grouping.order is not None:
         weights = weights[grouping.order]

@@ -92,7 +92,7 @@ class FusionModel(Saved):
             raise BadInput(
                 "runs",
                 f"expected only those of the model, {_quoted(self.names)}, got also {_quoted(unknown)}",
-                "leave it out, or train again with it",
+                "leave out the others, or train with them",
             )
         scores = pool.select_runs(self.names).scores
         return self.binning.transform_rows(scores, qid=pool.qid) @ self.coef

@@ -219,7 +219,7 @@ def _check_columns(X: Any, known: Any = ()) -> None:
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
             "encode them like the features of the model" if coded else
-            "drop or encode them (trees take columns of the dtype category); a column of query ids is called 'qid' or "
+            "drop or encode them (trees accept the dtype category); a column of query ids is called 'qid' or "
             "passed as {qid}",
             code=f"{code}.reindex(columns=model.feature_names_in_, fill_value=0)" if coded else "",
         )  # fmt: skip

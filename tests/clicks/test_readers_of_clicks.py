@@ -536,7 +536,7 @@ def test_json_objects_without_keys_of_ubi_are_rows_of_a_table(tmp_path):
     path.write_text('{"query": "q", "document": "a", "position": 1, "clicked": 1}\n')
     assert counts(read_clicks(path)) == counts(read_clicks(path, "table"))
     path.write_text('{"query_id": "1", "results": ["a"]}\n')
-    refused(r"log.jsonl: expected UBI queries, got none.* takes format=table", read_clicks, path)
+    refused(r"log.jsonl: expected UBI queries, got none.* needs format=table", read_clicks, path)
 
 
 def test_every_reader_of_clicks_is_a_format_by_its_name():
