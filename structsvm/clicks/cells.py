@@ -440,7 +440,7 @@ def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _comparable(values: NDArray[Any], known: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return ``values`` in the type of ``known``, and a mask of those that it can represent."""
+    """Return ``values`` in the type of ``known``, and a mask of the values that this type can represent."""
     if {values.dtype.kind, known.dtype.kind} != {"i", "u"}:
         return values, np.ones(values.shape[0], dtype=bool)
     fits = values >= 0 if values.dtype.kind == "i" else values < np.uint64(2**63)

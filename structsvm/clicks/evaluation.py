@@ -136,9 +136,9 @@ def evaluate_from_clicks(
     Parameters
     ----------
     cells : ClickCells
-        A log with sessions. Lists with gaps and impressions without a session count like all others. If it has users
-        (``cluster`` of the readers), each user counts once, with the mean over the user's lists, and intervals are over
-        users.
+        A log with sessions. Lists with gaps and impressions without a session count like all others. If the log has
+        users (``cluster`` of the readers), each user counts once, with the mean over the user's lists, and intervals
+        are over users.
     query, document : array-like, shape (n_candidates,)
         The candidates of every query of the log.
     scores : array-like, shape (n_candidates,) or (n_candidates, n_positions)

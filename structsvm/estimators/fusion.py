@@ -169,7 +169,7 @@ def fusion_path(
     if not np.asarray(separator.informative).any():
         raise BadInput(
             "qrels",
-            f"no topic has both relevant and other documents among the {pool.n_rows} pooled ones (relevant: "
+            f"no topic has both relevant and other documents among the {pool.n_rows} documents (relevant: "
             f"a grade of at least {relevance:g})",
             "check the judgments and the relevance, or pool deeper",
         )
