@@ -40,7 +40,7 @@ class Separator(Protocol):
 
     exact: bool  #: whether separate maximises exactly; if not, primal values are estimates
     informative: NDArray[np.bool_]  #: per query: whether its labels give a constraint
-    query_weights: Float | None  #: per query, a factor >= 0 on the user's weight; None: all equal
+    query_weights: Float | None  #: factor >= 0 of each query's weight; None: 1 for all
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (per query) and ``coef`` (per row) for the output with the largest ``loss - scores . coef``.
@@ -161,7 +161,7 @@ Callback = Callable[[Progress], object]
 
 
 class Duel(NamedTuple):
-    """A comparison that a bandit selects: a pair of arms (twice the same to exploit it), or a set for multi-dueling.
+    """A comparison that a bandit selects: two arms (the same arm twice to exploit it), or a set for multi-dueling.
 
     The outcome of a pair is 1 (or True) if ``arms[0]`` won, 0 if ``arms[1]`` won, 0.5 for a tie and for an arm against
     itself; the outcome of a set is one such number per pair of :meth:`pairs`. ``note`` is JSON data of the bandit,

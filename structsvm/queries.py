@@ -98,7 +98,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 
 
 def refuse_name(qid: Any) -> None:
-    """Raise if ``qid`` is a string instead of ids, which may be the name of a column."""
+    """Raise if ``qid`` is a string, such as the name of a column, instead of ids."""
     if isinstance(qid, str):
         remedy = (
             "pass the values of the column, and X without it; a column called 'qid' is found without {qid}. If all "
@@ -424,7 +424,7 @@ def widened(X: Any, width: int) -> Any:
 
 
 def offsets_of(lengths: Any) -> Int:
-    """Return the offsets of consecutive groups of these lengths: the start of each group, and the end of the last."""
+    """Return the offsets of consecutive groups of the given lengths: all starts of groups, and the end of the last."""
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 

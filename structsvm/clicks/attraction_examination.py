@@ -1,4 +1,4 @@
-"""Fit models in which a click has probability attraction times examination: EM, and Newton with a certificate.
+"""Fit models in which the click probability is attraction times examination, by EM and by Newton with a certificate.
 
 The models in ``position_based.py`` set the number of EM rounds, ``n_rounds`` (``cascades.py`` has its own EM).
 
@@ -54,7 +54,7 @@ _MOST_NEWTON_STEPS = 50
 
 
 def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int, tol: float) -> ProductFit:
-    """Maximise the penalised log-likelihood by ``n_rounds`` of EM and, with ``solver="newton"``, by Newton's method."""
+    """Maximise the penalised log-likelihood by ``n_rounds`` rounds of EM, then by Newton if ``solver="newton"``."""
     n_rows, n_levels, prior = cells.offsets.shape[0] - 1, cells.n_levels, float(prior)
     a, e = np.full(n_rows, 0.5), np.full(n_levels, 0.5)
     _em(*cells, a, e, prior, n_rounds)
@@ -189,7 +189,7 @@ def _value(offsets, level, shows, clicks, n_levels, u, v, prior):
 
 @kernel
 def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
-    """Return the gradient and minus the Hessian: diagonals of rows and levels, and one entry per cell between them."""
+    """Return the gradient and the negative Hessian: the diagonals of rows and levels, and one cross entry per cell."""
     n_rows = offsets.shape[0] - 1
     gu, hu = np.zeros(n_rows), np.zeros(n_rows)
     gv, hv = np.zeros(n_levels), np.zeros(n_levels)

@@ -49,7 +49,7 @@ _Sums = Callable[[Any], Float]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _WalkModel:
-    """Base of the models: the fit, and predictions from the parameters of the walk."""
+    """Base class of the models, with the fit, and with predictions from the parameters of the walk."""
 
     prior: float = 1.0
 
@@ -176,9 +176,9 @@ class DependentClickModel(_WalkModel):
 
     Notes
     -----
-    Guo, Liu & Wang (WSDM 2009): parameters are estimated from counts as if the user left at the last click, which
-    maximises a lower bound on the likelihood; ``log_likelihood_`` is exact at these parameters. Users are assumed to
-    read a list without clicks to its end.
+    Guo, Liu & Wang (WSDM 2009): the parameters are ratios of counts, computed as if the user left at the last click,
+    which maximises a lower bound on the likelihood; ``log_likelihood_`` is exact at these parameters. A list without a
+    click is taken to be read to its end.
 
     Examples
     --------
@@ -285,7 +285,7 @@ class _ModelByRounds(_WalkModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DynamicBayesianModel(_ModelByRounds):
-    """Dynamic Bayesian network (DBN) of a user who leaves satisfied or reads on with ``continuation_``; fitted by EM.
+    """Dynamic Bayesian network (DBN), in which an unsatisfied user reads on with a fixed probability; fitted by EM.
 
     Parameters
     ----------

@@ -291,10 +291,10 @@ class ClickCells:
         return np.asarray(np.bincount(self.row, values, self.n_rows), dtype=np.float64)
 
     def lists_per_query(self) -> Int:
-        """Return the number of lists shown for each query, counted by session.
+        """Return the number of lists shown for each query.
 
-        The number is at least the largest number of shows at one position, which includes impressions without a
-        session.
+        This is the number of its sessions, or the largest number of shows at one position if that is larger, because
+        impressions may lack a session.
         """
         n, width = self.n_queries, self.n_positions
         key = self.row_query[self.row] * width + self.position - 1
@@ -305,7 +305,7 @@ class ClickCells:
         return np.maximum(shows, listed).astype(np.int64)
 
     def all_lists(self) -> list[ClickSessions]:
-        """Return the lists without a gap and the lists with one; an empty group is omitted."""
+        """Return the lists without a gap and the lists with a gap; an empty group is omitted."""
         return [part for part in (self.sessions, self.gapped) if part is not None and part.n_distinct]
 
     def rows_of(self, query: Any, document: Any) -> Int:
@@ -440,7 +440,7 @@ def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _comparable(values: NDArray[Any], known: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return ``values`` in the type of ``known``, and a mask of those that it can represent."""
+    """Return ``values`` in the type of ``known``, and a mask of the values that this type can represent."""
     if {values.dtype.kind, known.dtype.kind} != {"i", "u"}:
         return values, np.ones(values.shape[0], dtype=bool)
     fits = values >= 0 if values.dtype.kind == "i" else values < np.uint64(2**63)
@@ -497,7 +497,7 @@ def _tally(
 ) -> tuple[tuple[Any, Any, Any, Any, Any, Any, Any], Int]:
     """Return the first fields of :class:`ClickCells`, and the row of the first ``n_listed`` impressions.
 
-    Positions count from 0.
+    ``position`` counts from 0.
     """
     (q, n_queries, query_ids), (d, n_documents, docids) = _codes(query), _codes(document)
     pairs = None

@@ -16,7 +16,7 @@ USUAL = {
 
 
 def guess(role: str, names: Sequence[str], source: str, usual: str | None = None, remedy: str = "") -> str:
-    """Return the column whose name fits ``role``; raise with this remedy if no column or several fit."""
+    """Return the column whose name fits ``role``; raise an error with ``remedy`` if no column or several fit."""
     if role in names:
         return role
     words = (USUAL[role] if usual is None else usual).split()
@@ -31,7 +31,7 @@ def guess(role: str, names: Sequence[str], source: str, usual: str | None = None
 
 
 def check_columns(names: Sequence[str], found: Sequence[str], source: str, remedy: str = "") -> None:
-    """Raise unless these columns exist."""
+    """Raise unless ``found`` contains all of ``names``."""
     missing = [repr(name) for name in names if name not in found]
     if missing:
         expected = f"columns {', '.join(missing)}" if len(missing) > 1 else f"a column {missing[0]}"

@@ -33,7 +33,7 @@ class Likelihood:
         return float(_conditional_value(*self._cells, products(self.basis, phi)))
 
     def derivatives(self, phi: Float) -> tuple[Float, Float]:
-        """Return the gradient and minus the Hessian."""
+        """Return the gradient and the negative Hessian."""
         gradient, curvature = _conditional_derivatives(*self._cells, products(self.basis, phi))
         return combine(gradient, self.basis), matmul(matmul(self.basis.T, curvature), self.basis)
 
@@ -131,7 +131,7 @@ def _conditional_value(offsets, position, shows, clicks, beta):
 
 @kernel
 def _conditional_derivatives(offsets, position, shows, clicks, beta):
-    """Return the gradient with respect to ``beta``, and minus the Hessian."""
+    """Return the gradient with respect to ``beta``, and the negative Hessian."""
     # Each row contributes the derivatives of a multinomial with shares p: clicks - count p, and count (diag(p) - p p').
     n = beta.shape[0]
     gradient, curvature = np.zeros(n), np.zeros((n, n))
@@ -193,7 +193,7 @@ def _cluster_errors(
     offsets, position, shows, clicks, theta, queries, whitened, matrices, vectors, cross, sums, freedom
 ):
     """Fill the first matrix with the CR2 meat in whitened coordinates, and compute degrees of freedom by position.
-    Return sums of traces and of their squares.
+    Return the sum over queries of the traces of their information, and the sum of the squared traces.
     """
     # A query has the whitened score `z` and information `W`; all `W` sum to the identity. The score at the estimate
     # has the variance `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at the true parameters. The
@@ -275,8 +275,8 @@ def _cluster_errors(
 
 @kernel(inline="always")
 def _invert_root(W, out, alone, A, V):
-    """Fill ``(I - W)^(-1/2)`` of a symmetric matrix between 0 and I, and add the projection onto the directions in
-    which W is the identity, where the inverse root is set to 0. Uses Jacobi rotations, which need no library.
+    """Fill ``out`` with ``(I - W)^(-1/2)`` for a symmetric matrix W between 0 and I. In directions in which W is the
+    identity, ``out`` is 0, and their projection is added to ``alone``. Uses Jacobi rotations, which need no library.
     """
     m = W.shape[0]
     out[:] = 0.0

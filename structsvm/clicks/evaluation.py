@@ -29,7 +29,7 @@ from structsvm.protocols import Float, Int
 
 
 class Interval(NamedTuple):
-    """An estimate and an interval around it."""
+    """An estimate with its confidence interval."""
 
     value: float
     lower: float
@@ -50,7 +50,7 @@ class CounterfactualEstimate:
     logged_dcg : Interval
         DCG@k of the lists as they were shown.
     difference : Interval
-        New minus shown, paired by list; its interval is far narrower than those of the two DCGs.
+        ``dcg`` minus ``logged_dcg``, paired by list; its interval is far narrower than those of the two DCGs.
     discount : Interval
         Mean discount of an attractive document (self-normalised, SNIPS): ``dcg`` per attractive document.
     unseen : float
@@ -60,7 +60,7 @@ class CounterfactualEstimate:
     n_sessions : int
         Number of lists.
     effective_sample_size, largest_weight : float
-        Number of clicks of equal weight with the same information, and the largest weight of a click.
+        Number of clicks of equal weight that carry the same information, and the largest weight of a click.
     drivers : tuple of (query, float)
         The ten queries that contribute most to the difference, with their contributions, in descending order.
     trust_bias_p : float
@@ -78,7 +78,7 @@ class CounterfactualEstimate:
     notes : tuple of str
         Limits of the estimate: gaps, users, and the size of a trust bias that would have been detected.
     over_baseline : Interval or None
-        New minus ``baseline``, paired by list.
+        ``dcg`` minus the DCG@k of ``baseline``, paired by list.
 
     Examples
     --------
@@ -136,9 +136,9 @@ def evaluate_from_clicks(
     Parameters
     ----------
     cells : ClickCells
-        A log with sessions. Lists with gaps and impressions without a session count like all others. If it has users
-        (``cluster`` of the readers), each user counts once, with the mean over the user's lists, and intervals are over
-        users.
+        A log with sessions. Lists with gaps and impressions without a session count like all others. If the log has
+        users (``cluster`` of the readers), each user counts once, with the mean over the user's lists, and intervals
+        are over users.
     query, document : array-like, shape (n_candidates,)
         The candidates of every query of the log.
     scores : array-like, shape (n_candidates,) or (n_candidates, n_positions)
@@ -421,8 +421,7 @@ class _Weights(NamedTuple):
         return total * total / max(float((weight * self.per_click**2).sum()), 1e-300)
 
     def values(self, log: _Impressions, discount: Float) -> _Value:
-        """Return the contribution of each impression to the estimated value of lists, if they show its document at a
-        position with the given discount."""
+        """Return the contribution of each impression to the value of lists, given the discount of its document."""
         value = self.each * discount
         moved = value * log.weight
         if self.looks is not None:  # a propensity acts through its share in the examinations of the document
@@ -605,8 +604,8 @@ def _expected_discounts(
         query, place = np.argwhere(lacking)[0]
         raise BadInput(
             "scores", f"expected probabilities that sum to 1 at each position, got {of_place[place, query]:.3g} at "
-            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or the remainder to one more "
-            "candidate that is not in the log",
+            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or the remainder to an "
+            "additional candidate that is not in the log",
         )  # fmt: skip
     return np.asarray((probability * _discounts(n_places, k)).sum(axis=1), dtype=np.float64)
 

@@ -23,7 +23,7 @@ _LISTS = 1 << 14  # number of lists held as objects at once
 
 
 def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells:
-    """Count a click log of ``structsvm.online``.
+    """Count the impressions and clicks of a click log of ``structsvm.online``.
 
     Interleaving moves documents between positions at random, so an interleaving log determines propensities if the
     rankers are similar but not equal (two unrelated rankers connect positions poorly).

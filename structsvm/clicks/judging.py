@@ -228,9 +228,9 @@ class Method(NamedTuple):
 
 METHODS: dict[str, Method] = {
     "coec": Method(
-        _coec, (0.5, 1.0, 2.0), "the number of clicks over that of an average document at the same positions"
+        _coec, (0.5, 1.0, 2.0), "the number of clicks relative to an average document at the same positions"
     ),
-    "ips": Method(_ips, (0.1, 0.3, 0.6), "the share of users who click among those who look (attraction)"),
-    "sdbn": Method(_sdbn, (0.1, 0.3, 0.6), "the share of looks after which the user is satisfied", 1.0),
+    "ips": Method(_ips, (0.1, 0.3, 0.6), "the share of clicks among examinations (attraction)"),
+    "sdbn": Method(_sdbn, (0.1, 0.3, 0.6), "the share of examinations that satisfy the user", 1.0),
 }
 """Methods by name."""

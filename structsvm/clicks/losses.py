@@ -44,15 +44,15 @@ def click_weights(
         lists of its query (0 in a list without the document); also unbiased if only some lists contain the document
         (several rankers that show only their top documents).
     clip : float, default=0.0
-        Smaller propensities are raised to this value. Off by default: clipping discards low positions, whose clicks are
-        the most informative.
+        Smaller propensities are raised to this value. By default they are not clipped, because clipping discards low
+        positions, whose clicks are the most informative.
 
     Returns
     -------
     WeightedRows
         ``values``, ndarray of shape (n_rows,): estimated number of clicks of a user who looks at every position;
-        ``largest``: largest weight of a single click; ``effective``: number of clicks of equal weight with the same
-        information, ``(sum w)^2 / sum w^2``.
+        ``largest``: largest weight of a single click; ``effective``: number of clicks of equal weight that carry the
+        same information, ``(sum w)^2 / sum w^2``.
 
     Notes
     -----

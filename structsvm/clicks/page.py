@@ -43,7 +43,7 @@ def clicks_page(
     judged: ClickJudgments | None = None,
     levels: Sequence[float] | None = None,
 ) -> str:
-    """Return an HTML page about the log ``name``, in one file.
+    """Return a self-contained HTML page about the log ``name``.
 
     ``lead`` is a sentence below the title, by default the size of the log; ``weights`` contains the figures of a
     training run, ``search`` describes how its C was chosen, and ``levels`` contains the values at which the grades of
@@ -54,7 +54,7 @@ def clicks_page(
         values |= _estimate(estimate)
     if search is not None:
         tried = pages.Series("by held-out clicks", list(search.Cs), list(search.scores), ring=search.chosen)
-        values["tried"] = Lines([tried], x="C", y="score (1 is the maximum)", log_x=True)
+        values["tried"] = Lines([tried], x="C", y="share of the best value", log_x=True)
     if judged is not None:
         values |= _judgments(judged, levels)
     if qualities:

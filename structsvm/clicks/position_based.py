@@ -119,7 +119,7 @@ class PositionBasedModel(_ProductModel):
     Notes
     -----
     Richardson, Dominowska & Ragno (WWW 2007); Craswell et al. (WSDM 2008). Attractions near 1 and few impressions per
-    document bias the examinations of any position-based model: for propensities, use
+    document bias the estimated examinations of any position-based model: for propensities, use
     :func:`~structsvm.clicks.harvest`.
     For a single deterministic ranker the two factors are not identified separately and depend on the prior alone
     (:meth:`propensities` raises).

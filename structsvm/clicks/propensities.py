@@ -260,7 +260,7 @@ class TrustBias(NamedTuple):
 
 
 def given_or_harvested(cells: ClickCells, given: Any) -> Propensities:
-    """Return ``given``, an object or a sequence, as :class:`Propensities`; if it is None, harvest them from the log."""
+    """Return ``given`` as :class:`Propensities`; if it is None, harvest them from the log."""
     if given is None:
         return harvest(cells)
     return given if isinstance(given, Propensities) else Propensities.given(given)
@@ -274,10 +274,10 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     """Test whether poor documents lose more clicks down the list than good ones.
 
     In a position-based model all documents lose the same share. If users trust high positions and also click on poor
-    documents there, poor documents lose more. This is a score test of one slope: that of clicks as a function of log
-    position times quality of the document. The propensities are nuisance parameters, and the variance is clustered by
-    query. Quality is estimated from the other half of the impressions, because using the same clicks for both would
-    find a spurious bias.
+    documents there, poor documents lose more. This is a score test for a single parameter, the coefficient of log
+    position times document quality, with the propensities as nuisance parameters and a variance clustered by query.
+    Quality is estimated from the other half of the impressions, because using the same clicks for both would find a
+    spurious bias.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def _slope_test(
     phi, *_ = part.maximise(1e-6)
     theta = np.concatenate(([1.0], exp(phi)))
     looks, taps = np.bincount(row, shows * theta[position]), np.bincount(row, clicks)
-    # quality by the other half of the impressions, scaled to [0, 1] with 1/2 for the mean rate
+    # quality, estimated from the other half of the impressions, is scaled to [0, 1] with 1/2 for the mean rate
     looks, taps = (np.concatenate([v, np.zeros(v.size % 2)]) for v in (looks, taps))
     mean = taps.sum() / looks.sum()
     rate = (taps + mean) / (looks + 1)

@@ -66,8 +66,8 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
 def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) -> ModelQuality:
     """Fit a click model to a random three quarters of the lists of a log, and measure it on the remaining lists.
 
-    Each list is assigned separately, even if several are equal: a click pattern that is frequent in one part is
-    frequent in the other.
+    Each list is assigned separately, even if several are equal, so that a click pattern that is frequent in one part is
+    also frequent in the other.
 
     Parameters
     ----------

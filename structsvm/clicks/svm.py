@@ -48,10 +48,10 @@ class ClickSVM(StructuralRanker):
         Trade-off between a small norm and a small mean loss; see :class:`ClickSVMCV`.
     loss : str, default="pairs"
         ``"pairs"``: the sum of the hinges of a click, a bound on its rank, so that long lists have more weight.
-        ``"mean_pairs"``: their mean, preferable if lengths vary widely and the measure weights queries equally.
-        ``"dcg"``, ``"mrr"``, ``"dcg@10"``, ``"mrr@10"`` (any cut-off): the logarithm of a click's rank, a smooth bound
-        for all of these (:class:`~structsvm.oracles.weighted.WeightedLogRank`); :class:`ClickSVMCV` chooses C by the
-        named measure.
+        ``"mean_pairs"``: the mean of these hinges, preferable if lengths vary widely and the measure weights queries
+        equally. ``"dcg"``, ``"mrr"``, ``"dcg@10"``, ``"mrr@10"`` (any cut-off): the logarithm of a click's rank, a
+        smooth bound for all of these measures (:class:`~structsvm.oracles.weighted.WeightedLogRank`);
+        :class:`ClickSVMCV` chooses C by the named measure.
     propensities : Propensities or sequence of float, optional
         How often users examine each position; default: :func:`~structsvm.clicks.harvest` of the log.
     weighting : {"ips", "policy"}, default="ips"
@@ -151,7 +151,7 @@ class ClickSVM(StructuralRanker):
         qid : array-like, shape (n_rows,), optional
             Required if ``fit`` received it.
         sample_weight : array-like, shape (n_rows,), optional
-            Multiplies ``y``.
+            Factors by which ``y`` is multiplied.
 
         Returns
         -------
@@ -181,7 +181,7 @@ class ClickSVM(StructuralRanker):
             try:
                 values = np.asarray(y, dtype=np.float64)
             except (TypeError, ValueError):
-                return y  # the shared checks of rows and labels report the fault
+                return y  # the checks that all rankers share report the error
             if values.ndim != 1 or not values.size or not np.isfinite(values).all():
                 return y
             refuse_first("y", values, values < 0, "a finite weight >= 0")
@@ -222,12 +222,12 @@ class ClickSVMCV(ClickSVM, CrossValidated):
     Cs : sequence of float, optional
         Values to try; default: 13 from 1e-4 to 1e2, evenly spaced on a log scale.
     cv : int, default=5
-        Folds over queries with clicks.
+        Number of folds over the queries with clicks.
 
     Attributes
     ----------
     C_ : float
-        The value that ``selection`` chose; with ``"max"`` the smallest C of equal means.
+        The value that ``selection`` chose; with ``"max"``, the smallest of several C with equal means.
     Cs_ : ndarray, shape (n_Cs,)
         The values tried.
     scores_ : ndarray, shape (n_Cs,)

@@ -87,7 +87,7 @@ def read_table(
     """
     span = between or (None, None)
     if (time is None) != all(limit is None for limit in span):
-        raise BadInput("time", "expected a column and an end of the span", "give {time} with {between}")
+        raise BadInput("time", "expected a column of times and a limit", "give {time} with {between}")
     if cluster is not None and session is None:
         raise BadInput("cluster", "expected the column of the session too", "name it with {session}")
     limits = [_limit(limit) for limit in span]
@@ -127,7 +127,7 @@ def read_table(
 
 
 class _Reading:
-    """The columns of a table by their roles, and their common options."""
+    """Reader of the columns of a table by their roles, with the state that its batches share."""
 
     def __init__(
         self, named: Mapping[str, str], limits: Sequence[float], source: str, in_parts: bool

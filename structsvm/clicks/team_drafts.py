@@ -245,7 +245,7 @@ def read_team_draft_ubi(
     if len(teams) < 2:
         raise BadInput(
             str(path), f"expected impressions of at least two search configurations, got {teams or 'none'}",
-            "; ".join(filter(None, (f"name their attribute in place of {', '.join(names)}", dropped.said()))),
+            "; ".join(filter(None, (f"name their attribute if it is none of {', '.join(names)}", dropped.said()))),
         )  # fmt: skip
     for query_id in who:
         who[query_id]["query"] = texts.get(query_id)

@@ -47,8 +47,9 @@ def read_ubi(
     Parameters
     ----------
     path : path
-        One object per line, queries and events in any order; action lines of bulk format are skipped. The file may also
-        hold the hits of elasticdump, one per line, or a complete ``_search`` response. Plain, gzip, bzip2 or xz.
+        A file with one object per line, queries and events in any order; the action lines of the bulk format are
+        skipped. The file may also hold the hits of elasticdump, one per line, or a complete ``_search`` response. It
+        may be plain text or compressed by gzip, bzip2 or xz.
     application : str, optional
         Application whose queries and events are read. None means all applications.
     first_position : {0, 1} or dict of application to 0 or 1, optional
@@ -94,7 +95,7 @@ def read_ubi(
     entries = read_entries(path, application, frozenset(clicks), frozenset(impressions))
     if not entries.queries.query.size:
         problem = f"expected UBI queries, got none; {entries.dropped.said()}".rstrip("; ")
-        remedy = "they have query_id and user_query; a table of rows (.jsonl) takes {format=table}"
+        remedy = "they have query_id and user_query; a table of rows (.jsonl) needs {format=table}"
         raise BadInput(str(path), problem, remedy)
     queries, events = _queries_by_id(entries, length), _events_of_queries(entries)
     shown = events.kind == IMPRESSION
@@ -114,8 +115,8 @@ class _Lists(NamedTuple):
 
 
 def _queries_by_id(entries: Entries, length: int) -> Queries:
-    """Return one entry per query id, in order of number, with the ids shown; queries that occur only in events have
-    text -1.
+    """Return one entry per query id, in the order of their numbers, with the shown documents; queries that occur only
+    in events have the text -1.
 
     A search is logged repeatedly while the user types; the last entry is the list shown, preceded by its earlier pages.
     """
@@ -150,7 +151,7 @@ def _queries_by_id(entries: Entries, length: int) -> Queries:
 
 
 def _pages(queries: Queries, repeated: Int, text: Int, length: int) -> dict[int, list[Int]]:
-    """Return the pages of queries with several pages: responses for the last text, most of whose ids are new."""
+    """Return the pages of queries with several pages: the responses for a query's last text with mostly new ids."""
     pages: dict[int, list[Int]] = {int(number): [] for number in repeated}
     for k in np.flatnonzero(np.isin(queries.query, repeated) & (queries.text == text[queries.query])):
         ids = queries.hits[queries.offsets[k] : queries.offsets[k + 1]][:length]
@@ -230,8 +231,8 @@ def _clicked(
     wrong, n_told = int((~right).sum()), int(told.sum())
     if wrong and wrong >= _MOST_CONTRADICTED * n_told:
         raise BadInput(
-            str(path), f"expected clicks at the positions of their documents, got {wrong:,} of {n_told:,} at others",
-            "if the page reorders the response, log its impressions with the same ordinals as its clicks",
+            str(path), f"expected clicks at the positions of their documents, got {wrong:,} of {n_told:,} elsewhere",
+            "a page that reorders the response has to log impressions, with the ordinals of its clicks",
         )  # fmt: skip
     entries.dropped.count("click at another position than its document", wrong)
     taken = np.unique(clicks[right])

@@ -507,7 +507,7 @@ def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smoo
 
 def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:
     if candidates.query is None:
-        problem = "expected a query to score documents for: CandidateSet(..., query=)"
+        problem = "expected a query, for which to score documents: CandidateSet(..., query=)"
         raise BadInput(repr(candidates), problem)
     if candidates.kind == "counts" and candidates.vocabulary is None:
         problem = "expected a vocabulary for the matrix, to look up the words of the query"

@@ -59,7 +59,8 @@ class CrossValidated:
         ``(y, scores) -> float``, which receives the rows of one query. None means the measure of :meth:`score`, which
         belongs to ``loss`` or, for an oracle object, is its ``measure``.
     convention : str, default="trec"
-        Convention of the measure. In every convention, ties are averaged over their orders.
+        Convention for the measure, as in :func:`structsvm.metrics.evaluate`, but ties are always averaged over their
+        orders.
     selection : {"max", "one_se"}, default="max"
         ``"max"`` selects the C with the best mean over held-out queries, whose model is expected to rank best. If the
         measure barely depends on C, noise determines this choice, and a change of ``tol`` may change C by orders of
@@ -93,7 +94,7 @@ class CrossValidated:
     _usual: ClassVar = (1e-3, 1e3, 13)
     """The smallest and the largest C of the default grid, and the number of values."""
     _fixed_grid = False
-    """Whether users cannot change the grid; if so, no message advises to widen it."""
+    """Whether users cannot change the grid; if so, no message suggests widening it."""
 
     def _grid(self) -> Float:
         return geomspace(*self._usual) if self.Cs is None else choosing_C.check_grid(self.Cs)
@@ -135,8 +136,8 @@ class CrossValidated:
     def _choose(
         self, Cs: Float, weights: Float, folds: Any, ids: Callable[[], NDArray[Any]], rows: Any = None
     ) -> choosing_C.Choice:
-        """Select C and set the attributes for the results of the folds; ``ids()`` returns the query ids and is called
-        last."""
+        """Select C and set the attributes that describe the results of the folds; ``ids()`` returns the query ids and
+        is called last."""
         choice = choosing_C.choose_C(Cs, weights, folds, selection=self.selection, fixed=self._fixed_grid)
         self.Cs_, self.C_, self.scores_, self.fold_ = Cs, choice.C, choice.values, choice.fold
         values = choosing_C.crossed(Cs, choice.values, choice.fold, weights, self.selection)
@@ -261,7 +262,7 @@ class CrossValidated:
         for i, (training, testing) in enumerate(splits):
             shared = np.intersect1d(training, testing)
             if shared.size:
-                problem = f"query {shared[0]} is in its training and its test part"
+                problem = f"query {shared[0]} is in both the training and the test part"
                 raise BadInput("cv", problem, at=f", split {i}")
         tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
         if (counts > 1).any():
@@ -275,8 +276,8 @@ class CrossValidated:
 def _repeated(data: QueryData, fold: Int) -> int:
     """Return the number of queries of which more than half of the rows also occur in queries of other folds.
 
-    Rows that occur in more than a tenth of the queries are ignored, as they are frequent if there are only a few
-    features with few values.
+    Rows that occur in more than a tenth of the queries are ignored, as such repetitions are common if there are only a
+    few features with few values.
     """
     # Rows are compared by a random projection: equal rows have equal keys, and distinct rows have distinct keys with
     # probability 1.

@@ -130,6 +130,7 @@ class DiverseRanker(Selector, BaseEstimator):
     coef_ : ndarray, shape (n_features,)
         Weights of the scaled features.
     feature_names_in_ : ndarray of str, shape (n_features,)
+        Names of the features of a step.
     feature_groups_ : ndarray of str, shape (n_features,)
         Group of each feature: "relevance", "likeness", "coverage" or "words".
     scale_ : ndarray, shape (n_features,)
@@ -137,8 +138,8 @@ class DiverseRanker(Selector, BaseEstimator):
     fit_ : Fit
         Certificate of the last round: the objective is within ``fit_.gap`` of its optimum for the steps of that round.
     regrets_ : ndarray, shape (k,)
-        Mean regret of each step on the model's own paths through the training sets, which is the largest possible gain
-        minus the gain of the chosen document. The bound given by the objective is loose.
+        Mean regret of each step on the model's own paths through the training sets, where the regret is the largest
+        possible gain minus the gain of the chosen document. The bound given by the objective is loose.
     guarantee_ : float or None
         ``1 - 1/e`` if the value of the greedy choice is guaranteed to be at least this fraction of the highest possible
         value, which requires that no weight is negative and that the likeness weights are zero; otherwise None.
@@ -151,7 +152,7 @@ class DiverseRanker(Selector, BaseEstimator):
     See Also
     --------
     SVMDiv : the method of Yue's thesis.
-    structsvm.estimators.baselines.MMR : a trade-off between relevance and similarity, which ``fit`` chooses.
+    structsvm.estimators.baselines.MMR : a trade-off between relevance and similarity, whose weight ``fit`` chooses.
 
     Notes
     -----
@@ -314,7 +315,7 @@ class DiverseRanker(Selector, BaseEstimator):
             missing = next((name for name in expected if name not in names), expected[-1])
             raise BadInput(
                 "sets",
-                f"expected {len(expected)} features of a step as in training, such as {missing!r}, got {len(names)} of "
+                f"expected {len(expected)} step features as in training, such as {missing!r}, got {len(names)} for "
                 f"{candidates!r}",
                 "train and predict on sets of one kind, with the same document features",
                 at=f"[{i}]",
@@ -348,8 +349,8 @@ class DiverseRanker(Selector, BaseEstimator):
         if not steps:
             raise BadInput(
                 "labels",
-                "no candidate set carries a constraint: each needs a covered subtopic, and documents that add more "
-                f"than others; got {len(checked)} sets",
+                "no candidate set carries a constraint: each needs a covered subtopic, and documents with distinct "
+                f"gains; got {len(checked)} sets",
             )
         # users often pass binary relevance as a single subtopic, which any relevant document covers
         columns = [gain.degrees for gain in gains]

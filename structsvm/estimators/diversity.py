@@ -83,7 +83,7 @@ class SVMDiv(Selector, BaseEstimator):
     ----------
     C : float, default=1.0
         Trade-off between a small norm and a small mean slack; tune it on a log grid from 1e-2 to 1e4. Features are
-        scaled such that each level contributes about one per document.
+        scaled such that those of each level sum to about 1 per document.
     k : int, default=5
         Number of documents to choose, in training and by default in ``predict``.
     levels : {"neighbours", "svm-div", "svm-div2"} or sequence of Level, default="neighbours"

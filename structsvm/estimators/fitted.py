@@ -263,8 +263,8 @@ class FittedRanker(Saved):
         """Return the mean over queries of the measure for which the model was trained.
 
         Models trained by stochastic descent use their parameter ``measure``, and LambdaRank its ``utility`` (ROC area
-        for "ranknet"). For other models, it is the ``measure`` of the oracle of the loss (a name, or a method
-        ``(y, scores) -> float``) if there is one, otherwise the measure named by the oracle's ``label`` (at its
+        for "ranknet"). For other models, the measure is the ``measure`` of the loss's oracle (a name, or a method
+        ``(y, scores) -> float``) if it has one, otherwise the measure named by the oracle's ``label`` (at its
         ``k``), otherwise MAP. Measures follow the TREC
         convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), except that ties are averaged over
         their orders. Use :func:`structsvm.metrics.make_scorer` for other measures.
@@ -355,7 +355,7 @@ def no_constraint(
     """Return the error for data in which no query has a constraint; ``labels`` are the lowest and the highest label."""
     label = plain_name(loss) if isinstance(loss, str) else str(getattr(loss, "label", ""))
     meaning, remedy = f" (relevant means a label >= {relevance:g})", "check the labels, {relevance} and qid"
-    # an oracle without the field uses all grades; the utility "ranknet" has no oracle
+    # an oracle without the attribute `relevance` uses all grades; the utility "ranknet" has no oracle
     if not hasattr(get_oracle(label) if isinstance(loss, str) and label != "ranknet" else loss, "relevance"):
         meaning = " (labels of 0 and less count the same)" if label.startswith("ndcg") else ""
         remedy = "check the labels and qid"
@@ -463,12 +463,12 @@ def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Flo
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):
         problem = f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}"
-        raise BadInput("sample_weight", problem, "repeat each for the rows of its query")
+        raise BadInput("sample_weight", problem, "repeat each weight for the rows of its query")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
     most = f"a number up to {queries.LARGEST:g}"  # sums of larger weights could overflow
     queries.refuse_first(
-        "sample_weight", weights, weights > queries.LARGEST, most, "divide all; only their ratios count"
+        "sample_weight", weights, weights > queries.LARGEST, most, "divide all weights; only ratios count"
     )
     if grouping.order is not None:
         weights = weights[grouping.order]

@@ -85,14 +85,14 @@ class FusionModel(Saved):
                 "runs",
                 f"expected all {len(self.names)} runs of the model, got none called {_quoted(missing)} among "
                 f"{_quoted(pool.names)}",
-                "give the run, under the name that it had in training",
+                "give the run under the name that it had in training",
             )
         unknown = [name for name in pool.names if name not in self.names]
         if unknown:
             raise BadInput(
                 "runs",
                 f"expected only those of the model, {_quoted(self.names)}, got also {_quoted(unknown)}",
-                "leave it out, or train again with it",
+                "leave out the others, or train with them",
             )
         scores = pool.select_runs(self.names).scores
         return self.binning.transform_rows(scores, qid=pool.qid) @ self.coef
@@ -169,7 +169,7 @@ def fusion_path(
     if not np.asarray(separator.informative).any():
         raise BadInput(
             "qrels",
-            f"no topic has both relevant and other documents among the {pool.n_rows} pooled (relevant: "
+            f"no topic has both relevant and other documents among the {pool.n_rows} documents (relevant: "
             f"a grade of at least {relevance:g})",
             "check the judgments and the relevance, or pool deeper",
         )

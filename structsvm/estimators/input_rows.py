@@ -104,7 +104,7 @@ def validate_rows(
     for name, values in (("X", X), ("y", y)):
         queries.refuse_masked(name, values)
     X = _named_by_numbers(X, None if reset else model)
-    queries.check_sparse(X)  # first, as conversions may run compiled code that does not check indices
+    queries.check_sparse(X)  # checked first, as conversions may run compiled code that does not check indices
     options: dict[str, Any] = {
         "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
         "ensure_all_finite": False, "reset": reset,
@@ -141,7 +141,7 @@ def _named_by_numbers(X: Any, model: Any) -> Any:
     if model is not None and not hasattr(model, "feature_names_in_"):
         shown = ", ".join(map(str, numbers[:4])) + ", ..." * (len(numbers) > 4)
         problem = f"expected columns as in training, which had no names, got a frame whose columns are called {shown}"
-        remedy = "train on a frame with these columns, or pass its values in the order of training"
+        remedy = "train on a frame with these columns, or pass its values in the column order of training"
         raise BadInput("X", problem, remedy, code="X.to_numpy()")
     X = X.copy(deep=False)
     X.columns = list(map(str, numbers))
@@ -179,7 +179,7 @@ def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
         at = int(X.indices.argmax())
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
         last = int(X.indices[at]) + 1
-        where = f"; feature {last}, the last one used, is used in row {row}{_query(row, X.shape[0], qid)}"
+        where = f"; feature {last}, the last one used, occurs in row {row}{_query(row, X.shape[0], qid)}"
     problem = (
         f"training on {X.shape[1]} features needs at least {needed / 1e9:.0f} GB, of "
         f"which this machine has {memory_bytes() / 1e9:.0f}{where}"
@@ -219,7 +219,7 @@ def _check_columns(X: Any, known: Any = ()) -> None:
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
             "encode them like the features of the model" if coded else
-            "drop or encode them (trees take columns of the dtype category); a column of query ids is called 'qid' or "
+            "drop or encode them (trees accept the dtype category); a column of query ids is called 'qid' or "
             "passed as {qid}",
             code=f"{code}.reindex(columns=model.feature_names_in_, fill_value=0)" if coded else "",
         )  # fmt: skip
@@ -322,7 +322,7 @@ def _numbers(column: Any, known: list[Any], name: str) -> Float:
     if unseen:
         few = ", ".join(map(repr, sorted(map(str, unseen))[:3]))
         queries.warn_user(
-            f"X: the column {name!r} has {len(unseen)} categories that training did not have ({few}"
+            f"X: the column {name!r} has {len(unseen)} categories that did not occur in training ({few}"
             f"{', ...' if len(unseen) > 3 else ''}); they count as missing"
         )
     return numbers

@@ -95,7 +95,7 @@ class PairwiseSGD(LinearRanker):
 
     See Also
     --------
-    CoRegularizedSGD : Several views that are trained to agree on unlabelled pairs.
+    CoRegularizedSGD : Trains several views to agree on unlabelled pairs.
 
     Examples
     --------

@@ -87,8 +87,8 @@ class StructuralRanker(LinearSVM):
     Attributes
     ----------
     fit_ : Fit
-        Result of training, with the certificate in ``primal``, ``dual`` and ``gap``, and with ``n_passes``, ``history``
-        and more.
+        Result of training, with the certificate in ``primal``, ``dual`` and ``gap``, and with further attributes such
+        as ``n_passes`` and ``history``.
     n_uninformative_ : int
         Number of queries without a constraint, which have weight zero or labels that cannot be ranked wrongly (for MAP,
         no relevant or no non-relevant document). The mean slack is taken over the other queries.

@@ -78,7 +78,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         Columns, by index or name, whose values are category numbers, which are integers from 0 to 1,000,000. Columns of
         a pandas or polars frame with a categorical dtype (or an Arrow dictionary) are recognised automatically.
     leaves : LeafFeatures, optional
-        Leaves and bins to use instead of those defined by the parameters above, usually
+        Leaves and bins to use instead of those that the other parameters define, usually
         ``LeafFeatures.from_model(booster, n_bins=64)``, which uses the trees of an existing model. None means to grow
         trees.
     tol : float, default=1e-3

@@ -26,17 +26,17 @@ Penalty = Callable[[Any], Any] | None
 
 
 def check_weights(model: Any) -> set[str]:
-    """Raise BadInput for options that are invalid for any data; return the abilities that the options require of
+    """Raise BadInput for options that no data can make valid; return the abilities that the options require of
     trainers."""
     monotone = _by_key(model.monotone_constraints)
     if model.positive and monotone is not None:
-        problem = "expected no signs for weights that are all >= 0"
+        problem = "expected no signs, as all weights are constrained to be >= 0"
         raise BadInput("monotone_constraints", problem, "leave out {positive=True}")
     if monotone is not None:
         if isinstance(monotone, (str, bytes)) or not (
             isinstance(monotone, (Mapping, Sequence)) or np.ndim(monotone) == 1
         ):
-            problem = "expected -1, 0 or 1 for each feature, or a mapping from names or columns to them"
+            problem = "expected -1, 0 or 1 for each feature, or a mapping from names or columns to signs"
             raise BadInput("monotone_constraints", problem, value=monotone)
         items = monotone.items() if isinstance(monotone, Mapping) else enumerate(monotone)
         for key, sign in items:
@@ -86,7 +86,7 @@ def signs_by_feature(
 
 
 def _twice(key: Any) -> BadInput:
-    problem = "this feature has a sign already"
+    problem = "this feature already has a sign"
     return BadInput("monotone_constraints", problem, "name it once", at=f"[{key!r}]")
 
 
@@ -109,7 +109,7 @@ def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[st
 
 
 def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex | None]:
-    """Return signs and None, or None and a region that includes the signs if there are constraints or a penalty.
+    """Return (signs, None), or (None, region) with a region that includes the signs, for constraints or a penalty.
 
     Set the attributes ``constraints_`` and ``penalty_`` of the model, which describe the region.
     """

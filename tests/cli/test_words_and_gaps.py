@@ -79,7 +79,7 @@ def test_models_pass_between_python_and_the_command_line(products, cli, kind):
     options = "--qid query --features price,stock,brand"
     cli(f"predict tree.npz {products}/new.{kind} -o s", options)
     assert "1 row with a 'brand' that did not occur in training, such as 'new'; it counts as" in cli.err
-    with pytest.warns(UserWarning, match="1 categories that training did not have"):
+    with pytest.warns(UserWarning, match="1 categories that did not occur in training"):
         expected = tree.predict(new[features].assign(brand=new.brand.astype("category")))
     np.testing.assert_array_equal(np.loadtxt("s"), expected)
 

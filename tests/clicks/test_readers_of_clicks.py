@@ -127,7 +127,7 @@ def test_a_page_that_reorders_the_response_is_refused_but_for_a_few_clicks(tmp_p
     assert cells.dropped["click at another position than its document"] == 1
     assert cells.clicks.sum() == 59
     clicks[:3] = [event("click", str(k), "a", 3) for k in range(3)]
-    with pytest.raises(BadInput, match="got 4 of 60 at others; if the page reorders the response"):
+    with pytest.raises(BadInput, match="got 4 of 60 elsewhere; a page that reorders the response"):
         read_ubi(write(tmp_path / "many.json", lists + clicks))
 
 
@@ -422,7 +422,7 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
     halves = ["q,a,0,0\nr,a,0,1\n", f"q,b,{second},1\nr,b,{second},0\n"]
     path = tmp_path / "t.csv"
     path.write_text(HEAD + "".join(halves if zero_first else halves[::-1]))
-    refused("first_position: expected 0 or 1, as position 0 occurs in some, but not all,", read_table, path)
+    refused("first_position: expected 0 or 1, as position 0 occurs in some, but not all", read_table, path)
     shows, clicks = read_table(path, first_position=0).per_position()
     assert shows.tolist() == [2, *[0] * (int(second) - 1), 2]
     assert clicks.tolist() == [1, *[0] * (int(second) - 1), 1]
@@ -536,7 +536,7 @@ def test_json_objects_without_keys_of_ubi_are_rows_of_a_table(tmp_path):
     path.write_text('{"query": "q", "document": "a", "position": 1, "clicked": 1}\n')
     assert counts(read_clicks(path)) == counts(read_clicks(path, "table"))
     path.write_text('{"query_id": "1", "results": ["a"]}\n')
-    refused(r"log.jsonl: expected UBI queries, got none.* takes format=table", read_clicks, path)
+    refused(r"log.jsonl: expected UBI queries, got none.* needs format=table", read_clicks, path)
 
 
 def test_every_reader_of_clicks_is_a_format_by_its_name():

@@ -123,7 +123,7 @@ test_bad_input_is_named = rejections(
     ({"cv": [([0, 1], [])]}, "cv, test part 0: expected an array of query indices"),
     ({"cv": [([0, 1], [2.0])]}, "cv, test part 0: expected an array of query indices"),
     ({"cv": [([0, 0], [2])]}, "cv, training part 0: expected each query once"),
-    ({"cv": [([0, 1], [1, 2])]}, "cv, split 0: query 1 is in its training and its test part"),
+    ({"cv": [([0, 1], [1, 2])]}, "cv, split 0: query 1 is in both the training and the test part"),
     ({"cv": [([0], [1, 2]), ([3], [2])]}, "expected each query in at most one test part, query 2 is in several"),
     ({"Cs": []}, r"Cs=\[\]: expected a sequence"),
     ({"Cs": 1.0}, r"Cs=1\.0: expected a sequence"),

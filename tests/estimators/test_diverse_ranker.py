@@ -322,7 +322,7 @@ def test_texts_beside_embeddings_and_saved_models(tmp_path):
     assert read.coef_.tobytes() == model.coef_.tobytes()
     np.testing.assert_array_equal(read.predict(near), model.predict(near))
     assert "weight" in model._repr_html_()
-    with pytest.raises(BadInput, match=r"sets\[0\]: expected \d+ features of a step .* sets of one kind"):
+    with pytest.raises(BadInput, match=r"sets\[0\]: expected \d+ step features .* sets of one kind"):
         model.predict([CandidateSet.from_similarity(np.eye(3))])
     with pytest.raises(BadInput, match="documents: expected 3 texts"):
         CandidateSet.from_similarity(np.eye(3), documents=CandidateSet(["a"]))

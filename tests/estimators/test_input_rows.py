@@ -157,7 +157,7 @@ def test_more_features_than_memory_are_refused_before_allocation(monkeypatch):
     monkeypatch.setattr(input_rows, "memory_bytes", lambda: 16e9)
     message = (
         r"^X: training on 2147483647 features needs at least 412 GB, of which this machine has 16; feature 2147483647, "
-        r"the last one used, is used in row 1, query b; number the features without gaps"
+        r"the last one used, occurs in row 1, query b; number the features without gaps"
     )
     rejected(message, StructuralRanker().fit, X, [1, 0, 1, 0], qid=["a", "b", "a", "b"])
     for model, size in (

@@ -84,7 +84,7 @@ def test_names_of_grades():
 
 
 def test_one_grade_is_refused():
-    rejected("two different labels", OrdinalSVM().fit, DATA.X, np.ones(150), qid=0)
+    rejected("two distinct labels", OrdinalSVM().fit, DATA.X, np.ones(150), qid=0)
 
 
 @pytest.mark.parametrize("decompose", [False, True])

@@ -274,7 +274,7 @@ def test_categories_go_by_value_in_predict(branded):
         np.testing.assert_array_equal(model.predict(rows), expected)
     unseen = part.assign(brand=["new"] * 10 + ["newer"] * 10)
     with pytest.warns(
-        UserWarning, match=r"'brand' has 2 categories that training did not have \('new', 'newer'\)"
+        UserWarning, match=r"'brand' has 2 categories that did not occur in training \('new', 'newer'\)"
     ):
         scores = model.predict(unseen)
     np.testing.assert_array_equal(scores, model.predict(part.assign(brand=None)))

@@ -59,9 +59,9 @@ def test_a_series_of_signs_is_matched_by_label():
 
 
 def test_one_feature_has_one_sign():
-    with pytest.raises(ValueError, match=r"monotone_constraints\[0\]: this feature has a sign already"):
+    with pytest.raises(ValueError, match=r"monotone_constraints\[0\]: this feature already has a sign"):
         SVMMap(monotone_constraints={"title": 1, 0: -1}).fit(FRAME, Y, qid=QID)
-    with pytest.raises(ValueError, match=r"monotone_constraints\['title'\]: this feature has a sign already"):
+    with pytest.raises(ValueError, match=r"monotone_constraints\['title'\]: this feature already has a sign"):
         numbered_signs({"1": 1, "title": -1}, 4, NAMES)
 
 
@@ -204,7 +204,7 @@ test_bad_input_is_named = rejections(
     (signs({"titel": 1}), r"monotone_constraints\['titel'\]: no such feature; did you mean"),
     (signs({4: 1}), r"monotone_constraints\[4\]: expected a name or a column from 0 to 3"),
     (signs({1.5: 1}), r"monotone_constraints\[1.5\]: expected a name or a column"),
-    (signs([1] * 4, positive=True), "expected no signs for weights that are all >= 0"),
+    (signs([1] * 4, positive=True), "expected no signs, as all weights are constrained to be >= 0"),
     ({"constraints": [1]}, r"constraints=\[1\]: expected a function of the cvxpy variable w"),
     (
         {"penalty": few, "solver": "frank_wolfe"},
