@@ -252,7 +252,7 @@ def any_clicks(clicks, n):
         ),
         (
             Spoiled(show=lambda rankings, length=10, rng=None: SOUND.show(rankings, length)),
-            "the same seed gives another list",
+            "the same seed gives a different list",
         ),
         (Spoiled(show=lambda rankings, length=10, rng=None: SOUND.show(rankings, length, 0)), "times of 400"),
         (drawn(lambda found: [(shown, p / 2) for shown, p in found]), "do not sum to 1"),
@@ -340,7 +340,7 @@ def any_grade(grades):
             ),
             "does not agree with the tables|further down",
         ),
-        (odd(click=lambda grades, rng=None: USER.click(grades)), "the same seed gives other clicks"),
+        (odd(click=lambda grades, rng=None: USER.click(grades)), "the same seed gives different clicks"),
         (
             odd(
                 click=lambda grades, rng=None: USER.click(
