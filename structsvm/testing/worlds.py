@@ -58,7 +58,7 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
         message = f"compare: win rates {forth:.2f} of arm {first} and {back:.2f} of {second} do not sum to 1"
         require(abs(forth + back - 1) <= 2 * allowed, message)
         if first in winners and second not in winners:
-            require(forth >= 0.5 - allowed, f"winners: arm {first} has a win rate of {forth:.2f} over {second}")
+            require(forth >= 0.5 - allowed, f"winners: arm {first} has win rate {forth:.2f} over {second}")
     # a comparison of a set has an outcome per pair
     if len(arms) > 2:
         outcome = np.asarray(
