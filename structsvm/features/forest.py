@@ -180,7 +180,7 @@ class Forest:
 
     def joined(self, other: Forest) -> Forest:
         """Return the trees of this forest, followed by the trees of another forest over the same features."""
-        # child numbers are relative to their tree and stay valid; set numbers refer to the whole forest and move
+        # child numbers are relative to their tree and stay valid; set numbers refer to the whole forest and are shifted
         moved = np.where(other.sets >= 0, other.sets + self.set_starts.shape[0] - 1, -1)
         both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE}
         return Forest(

@@ -120,7 +120,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         Number of trees. If features interact, fewer trees rank worse: on synthetic data with products of features,
         100 trees reached a MAP of .61 and 300 trees .66.
     relevance : float or None, default=1.0
-        Trees are grown for the binary labels ``y >= relevance``; None means for the original grades.
+        Trees are grown for the binary labels ``y >= relevance`` or, if None, for the original grades.
     gain : {"exp2", "linear"}, default="exp2"
         Gain of grade ``y`` if ``relevance`` is None: ``2^y - 1`` (LightGBM's default) or ``y``. If the highest grades
         are rare, ``2^y - 1`` lets their few documents decide the splits.
