@@ -143,7 +143,7 @@ def compare_scores(
     n_reversed = int(((ours * np.sign(theirs) < 0) & (np.abs(ours) > _TIED * spread)).sum())
     worst, best, features = int(np.argmax(off)), int(np.argmin(off)), []
     if not off[worst] <= _TOLERANCE * spread:
-        # a feature explains the difference of the worst row if the value of the best row reduces it
+        # a feature explains the difference of the worst row if substituting the value of the best row reduces it
         for k, name in enumerate(names):
             changed = np.array([one[worst] for one in sent])
             changed[:, k] = rows[best, k]

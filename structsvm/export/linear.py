@@ -161,7 +161,7 @@ def engine_names(model: Any, given: Sequence[str] | None, n_features: int) -> tu
 
 def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
     """Raise unless the form has the scores of ``predict``: ``coef_`` of another class may have another meaning."""
-    # rows of the size of the training data; the tolerance is relative to the terms of each score
+    # rows of the magnitude of the training data; the tolerance is relative to the terms of each score
     X = form.shift + form.scale * np.random.default_rng(0).normal(size=(16, form.weights.shape[0]))
     expected = scores_of(model, X)
     ours = products(X, form.raw_weights) + form.raw_intercept
