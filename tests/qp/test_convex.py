@@ -209,7 +209,7 @@ BAD_TOGETHER = [
         {"constraints": lambda w: [w["title"] >= 1], "signs": np.array([-1.0, 0, 0])},
         r"constraints: no weights satisfy \"1.0 <= w\['title'\]\" and 'monotone_constraints' together",
     ),
-    ({"penalty": cp.sum, "constraints": lambda w: [w >= -1]}, "expected values >= 0 .* is -3 at its minimum"),
+    ({"penalty": cp.sum, "constraints": lambda w: [w >= -1]}, "expected values >= 0 .* with the minimum -3"),
 ]
 
 

@@ -159,7 +159,7 @@ def backwards(bandit, duel, outcome):  # arm -1 is the last one to numpy
         (Counting, "same state and seed|changes the state"),
         (Remembering, "is updated differently"),
         (Forgetful, "after a restart"),
-        (broken(select=secret), "cannot be JSON"),
+        (broken(select=secret), "cannot be saved as JSON"),
         (broken(update=contrary), "best: expected"),
         (broken(update=credulous), "outcome 2 of a duel: expected a ValueError, got none"),
         (Hasty, "the refused outcome .* changes the bandit"),
