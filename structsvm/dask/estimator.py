@@ -80,8 +80,8 @@ class DaskStructuralRanker(BaseEstimator):
     client : distributed.Client, optional
         By default the current client; if there is none, each call starts a cluster of threads in this process.
     checkpoint : path, optional
-        File of the state of the fit after each pass. If the file exists, ``fit`` continues from it; it is removed when
-        the gap is reached.
+        File of the state of the fit after each pass. If the file exists, ``fit`` continues from its state; the file is
+        removed when the gap is reached.
     timeout : float, default=600
         Seconds without a result of any partition after which a ``ClusterError`` is raised.
     callback : callable, optional

@@ -180,7 +180,8 @@ Split = Callable[[dict[str, Any]], tuple[Any, Any, Any] | float]
 
 
 def _walk(root: dict[str, Any], n: int, split: Split) -> Float:
-    """Score rows with one tree; ``split`` returns the value of a leaf, or which rows go left, and both children."""
+    """Score rows with one tree; ``split`` returns the value of a leaf or, for other nodes, which rows go left and the
+    two children."""
     # the rows that reach a node are followed together, so that each node is compared once
     out, stack = np.zeros(n), [(root, np.arange(n))]
     while stack:

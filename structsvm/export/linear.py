@@ -69,7 +69,7 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
         ``method``, which defines shift and scale ("none", "minmax", "zscore", "percentile"); ``within_query``, whether
         they are computed in each query, so that the arrays do not hold them; and ``missing``, the numbers that a
         pipeline imputes for missing values, NaN for features without imputation, or None. ``raw_weights`` and
-        ``raw_intercept`` are the same function without shift and scale.
+        ``raw_intercept`` define the same function without shift and scale.
 
     Examples
     --------
@@ -196,6 +196,6 @@ def check_figures(form: LinearForm, to: str) -> None:
             coarse.append(name)
     if coarse:
         warn_user(
-            f"{', '.join(coarse)}: values are large relative to their differences, which float32 rounds: ranks may "
+            f"{', '.join(coarse)}: values are large relative to their differences, which float32 rounds, so ranks may "
             "differ from those of predict; subtract a constant from the feature before training"
         )

@@ -1,9 +1,9 @@
 """Leaves of boosted trees, and bins of each feature, as binary columns.
 
 A row takes one byte per tree, or per two trees of at most 16 leaves, and one byte per feature. A linear model of these
-columns is not linear in the features: a leaf is a conjunction of conditions, a bin a step of one feature. Leaves of
-boosted trees as features of a linear model are from He et al., "Practical lessons from predicting clicks on ads at
-Facebook" (ADKDD 2014), section 3.
+columns is not linear in the features: a leaf is a conjunction of conditions, and bins form a step function of one
+feature. The use of leaves of boosted trees as features of a linear model is due to He et al., "Practical lessons from
+predicting clicks on ads at Facebook" (ADKDD 2014), section 3.
 """
 
 from __future__ import annotations

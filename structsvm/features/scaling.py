@@ -89,7 +89,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Features; dense, because the zeros of a sparse matrix would not stay zero. NaN where missing.
         y : ignored
         qid : array-like, shape (n_rows,), optional
-            Query ids; if given here, ``transform`` requires them, too.
+            Query ids; if ``fit`` receives them, ``transform`` requires them, too.
         """
         check_choice("method", self.method, SCALINGS)
         check_choice("within", self.within, ("query", "data"))

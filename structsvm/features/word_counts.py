@@ -80,7 +80,7 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
         from sklearn.base import clone
 
         own_vectorizer = make_vectorizer() if vectorizer is None else clone(vectorizer)
-    # scikit-learn raises ValueError for texts without any word, which are allowed here
+    # scikit-learn raises ValueError if no text has a word, which candidate sets allow
     try:
         counts = sparse.csr_matrix(own_vectorizer.fit_transform(documents), dtype=np.float64)
     except ValueError:

@@ -354,8 +354,8 @@ def _loss(chosen, subtopics):  # type: ignore[no-untyped-def]
 
 @kernel
 def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
-    """Cover the elements of document ``d``: subtract each newly covered element from the counts of all documents with
-    it."""
+    """Cover the elements of document ``d``: subtract each newly covered element from the counts of all documents that
+    contain it."""
     # Each element is covered only once, so that all steps together cost at most the number of (document, element)
     # entries.
     _, doc_start, doc_elements, element_start, element_documents, element_bin = of
@@ -376,7 +376,7 @@ def _greedy(of, benefits, values, free, k, subtopics, sign):  # type: ignore[no-
     sub_start, sub_index, weights, keep, discount = subtopics
     n = counts.shape[0]
     # Invariant: uncovered[d] counts, per bin, the elements of document d that no chosen document covers. Gains computed
-    # from it are therefore marginal gains, and only ``_cover`` changes them.
+    # from these counts are therefore marginal gains, and only ``_cover`` changes the counts.
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     state = weights.copy()

@@ -411,8 +411,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             best_gap, last_value = min(gap, best_gap), peak_value
             if rebuild:
                 continue
-            # The vertex that enters has the largest gain from moving mass t to it from the base of its group, which is
-            # the maximum of rise t - curvature t^2 / 2 over 0 <= t <= cap.
+            # The vertex with the largest gain enters. The gain of a vertex is the maximum of rise t - curvature t^2 / 2
+            # over 0 <= t <= cap, where mass t moves to the vertex from the base of its group.
             entering, most = none, 0.0
             for v in range(n + n_groups):
                 j = group[v]

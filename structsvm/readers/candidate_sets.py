@@ -411,9 +411,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     ids = [str(i) if v is None else _name(v, f"documents[{i}], id") for i, v in enumerate(stated_ids)]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
-        if "\0" in word:  # NUL is refused as in every other file, because NumPy ends strings there
+        if "\0" in word:  # NUL is refused as in every other file, because NumPy truncates strings
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
-    # embeddings give a set of similarities; its texts, if any, are stored as a set of their own
+    # embeddings give a set of similarities; the texts, if any, are stored as a separate set
     described: dict[str, Any] = {
         "ids": ids, "features": features, "query": None if query is None else _name(query, "query"), "costs": costs
     }  # fmt: skip

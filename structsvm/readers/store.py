@@ -638,7 +638,7 @@ def _check_ascending(X: Any) -> None:
     for start in range(0, X.indices.shape[0] - 1, step):
         chunk = X.indices[start : start + step + 1]
         falls = start + 1 + np.flatnonzero(chunk[1:] <= chunk[:-1])
-        inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins at such an index
+        inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins at the index
         if inside.any():
             problem = "expected the columns of a row in order, each once"
             raise BadInput("indices", problem, at=f"[{falls[inside][0]}]")

@@ -271,7 +271,7 @@ def layout_of(
         if further or (grades, at) != found:
             more = [*further, *(name for name in (grades, at) if name not in (*found, None))]
             lacking = found[0] if grades is None else found[1]
-            what = f"a further column {more[0]!r}" if more else f"no column {lacking!r}"
+            what = f"an additional column {more[0]!r}" if more else f"no column {lacking!r}"
             remedy = "write all files with the same columns, or name the columns to read with {features}"
             raise BadInput(Path(table.source), f"expected the columns of {first}, got {what}", remedy)
         remedy = "name the columns to read with {features}, or, in train, columns of words with --categorical"

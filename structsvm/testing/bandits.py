@@ -183,6 +183,6 @@ def _check_permuted_arms(make: Callable[[int], Any], require: Requirement, seed:
         what, arm = np.unravel_index(np.argmax(np.abs(difference) - 5 * error), difference.shape)
         require(
             (np.abs(difference) <= 5 * error + 1e-9).all(),
-            f"not the same distribution when arms are renumbered: arm {arm} {('plays', 'is best', 'is best')[what]} "
+            f"the distribution changes if arms are renumbered: arm {arm} {('is played', 'is best', 'is best')[what]} "
             f"{seen[0].mean(axis=0)[what, arm]:.3g} times or {other.mean(axis=0)[what, arm]:.3g}",
         )

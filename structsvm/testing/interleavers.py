@@ -104,7 +104,8 @@ def _check_list(
         for k, document in enumerate(documents):
             heads = {next((d for d in r if d not in documents[:k]), None) for r in rankings}
             require(document in heads, f"{documents}: {document!r} is not the next document of any ranking")
-    # For every vector of clicks, check shapes, symmetry, no credit without clicks, and the same credit from the log.
+    # For every vector of clicks, check the shapes, the symmetry, that no clicks give no credit, and that the logged
+    # record gives the same credit.
     logged = Shown.from_json(shown.to_json())
     for clicks in itertools.product((0, 1), repeat=len(documents)):
         credit, outcome = (np.asarray(f(shown, clicks)) for f in (interleaver.credit, interleaver.outcome))
