@@ -47,7 +47,7 @@ def check_summaries(summaries: Summaries) -> None:
             got = f"got {one.names[k]!r} for {first.names[k]!r}"
             raise BadInput(one.place, f"expected the columns of {first.place} in their order, {got}")
         _check_same(one, first, "kind", "{} rows")
-        remedy = "ids that differ only in type, as do 1 and '1', would be two queries: convert them all to str"
+        remedy = "ids that differ only in type, as 1 and '1', would be two queries: convert them all to str"
         _check_same(one, first, "ids", "query ids that are {}", remedy)
 
 

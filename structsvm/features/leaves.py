@@ -68,7 +68,7 @@ _LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
 
 @dataclass(eq=False, repr=False)
 class TreeGrowth:
-    """Parameters, with their documentation, of the classes that grow trees and learn bins.
+    """Parameters of the classes that grow trees and learn bins, with their documentation.
 
     List it as the last base class, so that the parameters of the other bases come first.
 
