@@ -182,7 +182,7 @@ def with_percentiles(data: QueryData) -> QueryData:
 
     A model can then use the value of a feature and also its rank relative to the other documents of the query.
     """
-    is_sparse = bool(sparse.issparse(data.X))  # bool() avoids a type guard that narrows to a type without toarray
+    is_sparse = bool(sparse.issparse(data.X))  # bool() avoids narrowing to a type without toarray
     X = data.X.toarray() if is_sparse else data.X
     names = data.feature_names
     if names is not None:

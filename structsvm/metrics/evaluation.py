@@ -367,7 +367,7 @@ def _numbers(argument: str, values: Any) -> Float:
         with np.errstate(over="ignore"):
             numbers = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise BadInput(argument, f"expected numbers, got {array.dtype}, such as {array[:1].tolist()}") from None
+        raise BadInput(argument, f"expected numbers, got {array.dtype}: {array[:1].tolist()}") from None
     except OverflowError:  # a Python int
         numbers = np.array([value if abs(value) <= _LARGEST else np.inf for value in array], dtype=np.float64)
     # find values that became infinite by conversion; minus infinity in a float64 array marks rows not retrieved
