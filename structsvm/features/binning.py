@@ -63,7 +63,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     the formula of the thesis' section 3.3.2; the step function shown with its figure 3.2 uses ``<=``.
 
     Thresholds at quantiles lie between two training scores. A score in float64 and its copy in float32 are on the same
-    side of them, unless the two training scores are the same number in float32.
+    side of such a threshold, unless the two training scores are the same number in float32.
 
     Parameters
     ----------

@@ -121,8 +121,8 @@ class Forest:
         )
         yield _beyond(self.feature, 0, self.n_features), f"features from 0 to {self.n_features - 1}"
         yield np.isnan(self.threshold).any(), "thresholds that are numbers"
-        # Children have higher numbers than their parents, so that every walk ends. As each node and leaf also has one
-        # parent only, the nodes form a tree.
+        # Children have higher numbers than their parents, so that every walk ends. As each node and leaf also has only
+        # one parent, the nodes form a tree.
         tree = np.repeat(np.arange(nodes.shape[0]), nodes)
         own = np.arange(n) - self.nodes[tree]
         children = np.concatenate([self.left, self.right])
