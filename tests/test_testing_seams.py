@@ -114,8 +114,8 @@ def test_worlds():
     for world, message in [
         (Broken(-gaps, first), "gaps: expected 3 numbers >= 0"),
         (Broken(gaps, np.array([1])), "gaps: expected 0 for the winners"),
-        (Broken(0 * gaps, np.array([2])), "winners: arm 2 beats"),
-        (Broken(gaps, first, 1), "but loses to it"),
+        (Broken(0 * gaps, np.array([2])), "winners: arm 2 has win rate"),
+        (Broken(gaps, first, 1), "do not sum to 1"),
         (Broken(gaps, first, 2), "from 0 to 1"),
         (Broken(gaps, first, 0.5), "set of 3 arms"),
     ]:

@@ -1,8 +1,8 @@
 """Warning about queries that the folds of scikit-learn's cross-validation split.
 
 A split query has rows in the training part and in the test part, so that its score does not refer to a whole query. No
-scikit-learn callback sees both parts, so a model records its query ids in ``fit``, and its scorer compares the ids of
-the test part with them.
+scikit-learn callback sees both parts, so a model records its query ids in ``fit``, and its scorer compares the query
+ids of the test part with the recorded ones.
 """
 
 from __future__ import annotations

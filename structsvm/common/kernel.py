@@ -34,7 +34,8 @@ SHARED = "structsvm.common.portable"
 """Folder whose kernels may be called from everywhere: sums and elementary functions."""
 
 CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.compiled",)}
-"""Folders whose kernels call kernels of other folders; kernels of the latter call no further folders."""
+"""Folders whose kernels call kernels of other folders, which are listed as values and call no other folders
+themselves."""
 
 _ALLOCATING = {
     "arange", "argsort", "astype", "copy", "cumsum", "empty", "empty_like", "eye", "flatnonzero", "full", "max", "mean",

@@ -1,4 +1,5 @@
-"""Refuse to run beside another project with the import name structsvm: in one folder they would break each other."""
+"""Refuse to run if another project with the import name structsvm is installed in the same folder: each breaks the
+other."""
 
 from __future__ import annotations
 

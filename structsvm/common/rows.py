@@ -49,7 +49,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
 
     Indices are read once, in chunks. Other types of ``X`` are not checked.
     """
-    # bool() hides the type guard, which would narrow X to a type without attributes
+    # bool() avoids a type guard that narrows X to a type without attributes
     if not bool(sparse.issparse(X)) or len(X.shape) != 2:
         return
     n_rows, n_columns = (int(n) for n in X.shape)

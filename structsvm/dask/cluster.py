@@ -184,8 +184,8 @@ _OPEN = ("pending", "lost")
 """States of unfinished futures; the result of a lost future was on a worker that died, and is computed again."""
 
 _FETCH = 1.0
-"""Seconds to fetch finished results, which are a few vectors; after a timeout, calls of lost workers are repeated, and
-the time is doubled."""
+"""Time limit, in seconds, for fetching finished results, which are a few vectors; after a timeout, calls of lost
+workers are repeated, and the limit is doubled."""
 
 
 class DaskPartitions:

@@ -80,8 +80,8 @@ class DaskStructuralRanker(BaseEstimator):
     client : distributed.Client, optional
         By default the current client; if there is none, each call starts a cluster of threads in this process.
     checkpoint : path, optional
-        File of the state of the fit after each pass. If the file exists, ``fit`` continues from it; it is removed when
-        the gap is reached.
+        File of the state of the fit after each pass. If the file exists, ``fit`` continues from its state; the file is
+        removed when the gap is reached.
     timeout : float, default=600
         Seconds without a result of any partition after which a ``ClusterError`` is raised.
     callback : callable, optional
@@ -113,7 +113,7 @@ class DaskStructuralRanker(BaseEstimator):
     ``X`` may be a dask DataFrame with ``y`` and ``qid`` as Series of the same partitions or as names of columns; dask
     Arrays with the same chunks of rows; a list of delayed partitions, each ``(X, y, qid)``, ``(X, y, qid,
     sample_weight)`` or a :class:`~structsvm.QueryData`; or the path of Parquet files, LETOR files or stores (or a
-    list), which every worker must be able to read. Rows of files are read on the workers, stores are mapped there.
+    list), which every worker must be able to read. Rows of files are read, and stores are mapped, on the workers.
     Labels of rows (an index) are ignored, divisions may be unknown, partitions may be empty, and some may be float32
     and others float64.
 
@@ -420,7 +420,8 @@ class DaskStructuralRanker(BaseEstimator):
         return results
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean over queries of the measure of the loss, as :meth:`structsvm.StructuralRanker.score` does."""
+        """Return the mean over queries of the measure that fits the loss, as :meth:`structsvm.StructuralRanker.score`
+        does."""
         name = StructuralRanker(self.loss)._measure()
         options = {"sample_weight": sample_weight, "relevance": self.relevance}
         return self.evaluate(X, y, qid=qid, metrics=[name], **options)[name].mean

@@ -47,7 +47,7 @@ def check_summaries(summaries: Summaries) -> None:
             got = f"got {one.names[k]!r} for {first.names[k]!r}"
             raise BadInput(one.place, f"expected the columns of {first.place} in their order, {got}")
         _check_same(one, first, "kind", "{} rows")
-        remedy = "ids that differ only in type, like 1 and '1', would be two queries: convert them all to str"
+        remedy = "ids that differ only in type, as 1 and '1', would be two queries: convert them all to str"
         _check_same(one, first, "ids", "query ids that are {}", remedy)
 
 
@@ -141,7 +141,8 @@ def _at_borders(summaries: Summaries, query: Any, parts: Sequence[int]) -> bool:
 
 def _mend(client: Any, raw: Parts, cut: Sequence[tuple[Any, list[int]]]) -> list[Any]:
     """Move the rows of each cut query to the first partition that has any."""
-    # the rows stay on the workers: each move is a task that takes them from one partition, and one that joins them
+    # the rows stay on the workers: each move is a task that takes rows from one partition and a task that joins them to
+    # another
     gets: dict[int, list[Any]] = {}
     drops: dict[int, list[Any]] = {}
     for query, (first, *others) in cut:

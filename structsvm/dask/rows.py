@@ -239,7 +239,7 @@ def scaled(data: queries.QueryData, scaler: QueryScaler | None) -> Any:
 
 
 class Facts(NamedTuple):
-    """Figures of a partition that are reported before training."""
+    """Counts and sizes of a partition that are reported before training."""
 
     n_queries: int
     n_uninformative: int
@@ -332,7 +332,7 @@ def hold(rows: Rows, *problem: Any) -> Held:
 
 
 def facts(held: Held) -> Facts:
-    """Return the figures of a partition, after binding its problem."""
+    """Return the counts and sizes of a partition, after binding its problem."""
     with held.lock:
         held.part.describe(None)
         return held.facts._replace(n_plane_bytes=held.part.n_bytes)

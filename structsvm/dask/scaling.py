@@ -51,7 +51,7 @@ def fitted_scaler(
 
 
 def _dense(rows: Rows, function: Any, *rest: Any) -> Any:
-    """Return the result of a function of the features; raise for sparse ones."""
+    """Return the result of a function of the features; raise for sparse features."""
     if sparse.issparse(rows.data.X):
         raise BadInput(rows.place, "expected dense rows to scale, got a sparse matrix", "use {scale='none'}")
     return function(rows.data.X, *rest)

@@ -130,7 +130,7 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
     if missing:
         raise BadInput("features", f"expected columns of X, got {missing[0]!r}; X has {columns[:5]}...")
     rows = X[[c for c in columns if c not in taken] if features is None else list(features)]
-    # one expression for all four: the optimiser of Dask may partition each of them differently
+    # one expression for all four: the optimiser of Dask might partition separate expressions differently
     blocks = dd.map_partitions(
         _Block, rows, *given.values(), meta=pd.Series([], dtype=object), enforce_metadata=False,
         align_dataframes=False, transform_divisions=False,
@@ -159,7 +159,8 @@ def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     blocks = [list(X.to_delayed().ravel())]
-    # chunks of labels, ids and weights are aligned to those of X; chunks of unknown size only by their number
+    # chunks of labels, ids and weights are aligned to those of X; chunks of unknown size are compared only by their
+    # number
     for name, column in (("y", y), ("qid", qid), ("sample_weight", weight)):
         if column is None:
             blocks.append([None] * len(blocks[0]))

@@ -143,7 +143,7 @@ def compare_scores(
     n_reversed = int(((ours * np.sign(theirs) < 0) & (np.abs(ours) > _TIED * spread)).sum())
     worst, best, features = int(np.argmax(off)), int(np.argmin(off)), []
     if not off[worst] <= _TOLERANCE * spread:
-        # a feature explains the difference of the worst row if the value of the best row reduces it
+        # a feature explains the difference of the worst row if substituting the value of the best row reduces it
         for k, name in enumerate(names):
             changed = np.array([one[worst] for one in sent])
             changed[:, k] = rows[best, k]
@@ -180,7 +180,8 @@ Split = Callable[[dict[str, Any]], tuple[Any, Any, Any] | float]
 
 
 def _walk(root: dict[str, Any], n: int, split: Split) -> Float:
-    """Score rows with one tree; ``split`` returns the value of a leaf, or which rows go left, and both children."""
+    """Score rows with one tree; ``split`` returns the value of a leaf or, for other nodes, which rows go left and the
+    two children."""
     # the rows that reach a node are followed together, so that each node is compared once
     out, stack = np.zeros(n), [(root, np.arange(n))]
     while stack:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from structsvm.export.bodies import vespa_profile
 
 Text = Callable[[Sequence[str], Sequence[float], int, int], str]
-"""Function from the names and weights of the clauses, the depth of their lists and the ``k`` of ranks to the text to
-write."""
+"""Function that returns the text to write, given the names and weights of the clauses, the depth of their lists and the
+``k`` of reciprocal ranks."""
 
 
 class Engine(NamedTuple):

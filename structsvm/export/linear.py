@@ -69,7 +69,7 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
         ``method``, which defines shift and scale ("none", "minmax", "zscore", "percentile"); ``within_query``, whether
         they are computed in each query, so that the arrays do not hold them; and ``missing``, the numbers that a
         pipeline imputes for missing values, NaN for features without imputation, or None. ``raw_weights`` and
-        ``raw_intercept`` are the same function without shift and scale.
+        ``raw_intercept`` define the same function without shift and scale.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def engine_names(model: Any, given: Sequence[str] | None, n_features: int) -> tu
 
 def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
     """Raise unless the form has the scores of ``predict``: ``coef_`` of another class may have another meaning."""
-    # rows with values as large as in the training data; the tolerance is relative to the terms of each score
+    # rows of the magnitude of the training data; the tolerance is relative to the terms of each score
     X = form.shift + form.scale * np.random.default_rng(0).normal(size=(16, form.weights.shape[0]))
     expected = scores_of(model, X)
     ours = products(X, form.raw_weights) + form.raw_intercept
@@ -196,6 +196,6 @@ def check_figures(form: LinearForm, to: str) -> None:
             coarse.append(name)
     if coarse:
         warn_user(
-            f"{', '.join(coarse)}: values are large relative to their differences, which float32 rounds: ranks may "
+            f"{', '.join(coarse)}: values are large relative to their differences, which float32 rounds, so ranks may "
             "differ from those of predict; subtract a constant from the feature before training"
         )

@@ -55,7 +55,7 @@ def save(model: Any, path: str | Path) -> None:
     """
     path = Path(path)
     if is_packed(path):
-        raise BadInput(path, f"models are compressed already, expected a name such as {path.stem!r}")
+        raise BadInput(path, f"models are compressed already; expected a name such as {path.stem!r}")
     if hasattr(model, "fit"):
         from sklearn.utils.validation import check_is_fitted
 

@@ -107,7 +107,7 @@ class PyTerrierRanker(BaseEstimator):
             raise BadInput("eval_set", problem, "pass them or {Cs=None}")
         valid_X, valid_y = eval_set[0]
         valid_qid = _qid(eval_group[0], len(valid_y), "eval_group")
-        # from the smallest C: among equally good values the most regularised is kept
+        # in ascending order of C, so that the most regularised of equally good models is kept
         best = -np.inf
         for C in sorted(set(self.Cs)):
             model = clone(self.estimator).set_params(C=C).fit(X, y, qid=qid)

@@ -169,7 +169,7 @@ def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
     if form.missing is not None and to not in ("json", "onnx"):
         imputed = [f"{n} {v:.6g}" for n, v in zip(form.names, form.missing, strict=True) if not np.isnan(v)]
         warn_user(
-            f"{to} cannot represent missing values: where one is missing, let the engine return {', '.join(imputed)}"
+            f"{to} cannot represent missing values: for a missing value, let the engine return {', '.join(imputed)}"
         )
     if to in _SINGLE_PRECISION:
         check_figures(form, to)

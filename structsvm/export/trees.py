@@ -21,7 +21,7 @@ from structsvm.features.forest import Forest, Tree
 from structsvm.protocols import Float
 
 _LARGEST = float(np.finfo(np.float64).max)
-_ONNX_IR, _ONNX_OPSET, _ONNX_ML_OPSET = 10, 21, 5  # the first ONNX release with float64 trees
+_ONNX_IR, _ONNX_OPSET, _ONNX_ML_OPSET = 10, 21, 5  # the first versions in which trees add float64 values
 _LEQ, _MEMBER, _SUM = 0, 6, 1  # codes of ONNX: comparison, set membership, aggregation
 _MAX_DEPTH = 400
 """Maximum number of levels of a tree in nested JSON: each takes two of the 1,000 levels that Jackson, the parser of

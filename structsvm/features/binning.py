@@ -63,7 +63,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     the formula of the thesis' section 3.3.2; the step function shown with its figure 3.2 uses ``<=``.
 
     Thresholds at quantiles lie between two training scores. A score in float64 and its copy in float32 are on the same
-    side of them, unless the two training scores are the same number in float32.
+    side of such a threshold, unless the two training scores are the same number in float32.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         codes = np.empty(scores.shape, dtype=np.uint8)
         for f, thresholds in enumerate(self.thresholds_):
             column = scores[:, f].astype(np.float64)
-            below = np.searchsorted(thresholds, column, side="left")  # the thresholds that a score exceeds
+            below = np.searchsorted(thresholds, column, side="left")  # thresholds exceeded by each score
             codes[:, f] = np.where(np.isnan(column), 0, below)
         return BinnedRows(codes, self.starts_)
 
@@ -172,7 +172,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         )
 
     def step_functions(self, coef: Any, input_features: Any = None) -> list[StepFunction]:
-        """Return the step function of each base function's score that the weights of the indicators define.
+        """Return, for each base function, the step function of its score that the weights of its indicators define.
 
         Parameters
         ----------

@@ -83,7 +83,7 @@ class LeafRows:
 
     @property
     def row_arrays(self) -> tuple[Any, ...]:
-        """Return the arrays that the kernels of :attr:`row_kernels` take first."""
+        """Return the arrays that the kernels of :attr:`row_kernels` take as their first arguments."""
         return self._kept, self.starts, self._table_starts
 
     @property

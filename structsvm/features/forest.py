@@ -121,8 +121,8 @@ class Forest:
         )
         yield _beyond(self.feature, 0, self.n_features), f"features from 0 to {self.n_features - 1}"
         yield np.isnan(self.threshold).any(), "thresholds that are numbers"
-        # Children have higher numbers than their parents, so that every walk ends. As each node and leaf also has one
-        # parent only, the nodes form a tree.
+        # Children have higher numbers than their parents, so that every walk ends. As each node and leaf also has only
+        # one parent, the nodes form a tree.
         tree = np.repeat(np.arange(nodes.shape[0]), nodes)
         own = np.arange(n) - self.nodes[tree]
         children = np.concatenate([self.left, self.right])
@@ -180,7 +180,7 @@ class Forest:
 
     def joined(self, other: Forest) -> Forest:
         """Return the trees of this forest, followed by the trees of another forest over the same features."""
-        # child numbers are relative to their tree and stay valid; set numbers refer to the whole forest and move
+        # child numbers are relative to their tree and stay valid; set numbers refer to the whole forest and are shifted
         moved = np.where(other.sets >= 0, other.sets + self.set_starts.shape[0] - 1, -1)
         both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE}
         return Forest(

@@ -20,8 +20,8 @@ from structsvm.queries import row_groups
 def comb_sum(scores: Any, offsets: Any) -> Float:
     """Return CombSUM: the sum of the runs' scores, each scaled to [0, 1] per topic (Fox and Shaw 1994; Lee 1997).
 
-    A run without the document adds 0. If all scores of a run in a topic are equal, or if it has only one, they become
-    1, so that documents of the run rank above documents that it lacks.
+    A run without the document adds 0. If a run has equal scores, or a single score, in a topic, these scores become 1,
+    so that documents of the run rank above documents that it lacks.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ Let ``S`` be a similarity of the candidates (negative values are set to 0), ``b_
 to a chosen document, and ``f`` the document features in [0, 1]. A candidate ``d`` has the features
 
 * relevance: ``f_d``; ``f`` smoothed over similar documents, ``sum_j S_dj^p f_j / sum_j S_dj^p``; the mean of ``S_d``;
-* likeness: minus the largest, mean and least similarity to the chosen documents; each ``f`` above times ``1 - b_d``;
+* likeness: minus the largest, mean and smallest similarity to the chosen documents; each ``f`` above times ``1 - b_d``;
 * coverage: ``mean_j (S_dj - b_j)+`` and ``mean_j S_dj prod_a (1 - S_aj)``, both also weighted by ``f_j``; the share of
   candidates ``j`` for which ``d`` is the first near document, at several levels of similarity;
 * words: the number of new words, and the number of new words shared with other candidates, weighted by their frequency.

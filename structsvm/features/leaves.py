@@ -1,9 +1,9 @@
 """Leaves of boosted trees, and bins of each feature, as binary columns.
 
 A row takes one byte per tree, or per two trees of at most 16 leaves, and one byte per feature. A linear model of these
-columns is not linear in the features: a leaf is a conjunction of conditions, a bin a step of one feature. Leaves of
-boosted trees as features of a linear model are from He et al., "Practical lessons from predicting clicks on ads at
-Facebook" (ADKDD 2014), section 3.
+columns is not linear in the features: a leaf is a conjunction of conditions, and bins form a step function of one
+feature. The use of leaves of boosted trees as features of a linear model is due to He et al., "Practical lessons from
+predicting clicks on ads at Facebook" (ADKDD 2014), section 3.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
 
 @dataclass(eq=False, repr=False)
 class TreeGrowth:
-    """Parameters, with their documentation, of the classes that grow trees and learn bins.
+    """Parameters of the classes that grow trees and learn bins, with their documentation.
 
     List it as the last base class, so that the parameters of the other bases come first.
 
@@ -120,7 +120,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         Number of trees. If features interact, fewer trees rank worse: on synthetic data with products of features,
         100 trees reached a MAP of .61 and 300 trees .66.
     relevance : float or None, default=1.0
-        Trees are grown for the binary labels ``y >= relevance``; None means for the original grades.
+        Trees are grown for the binary labels ``y >= relevance`` or, if None, for the original grades.
     gain : {"exp2", "linear"}, default="exp2"
         Gain of grade ``y`` if ``relevance`` is None: ``2^y - 1`` (LightGBM's default) or ``y``. If the highest grades
         are rare, ``2^y - 1`` lets their few documents decide the splits.

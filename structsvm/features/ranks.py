@@ -55,7 +55,8 @@ class Ranks:
 
 
 def rounded_down(edges: Float, kind: Any) -> NDArray[Any]:
-    """Return the largest number of a dtype that is at most each edge: values of the dtype compare alike with both."""
+    """Return, per edge, the largest number of a dtype that is at most the edge; values of the dtype compare alike with
+    both."""
     if np.dtype(kind) == np.float64:
         return edges
     with np.errstate(over="ignore"):
@@ -76,7 +77,7 @@ def rounding_to(threshold: Any) -> Float:
 
 
 class _Grid(NamedTuple):
-    """Cells of a feature: the number of edges below each, and the map to them."""
+    """Cells of a feature: the number of edges below each cell, and the map from values to cells."""
 
     below: Int
     linear: bool

@@ -89,7 +89,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Features; dense, because the zeros of a sparse matrix would not stay zero. NaN where missing.
         y : ignored
         qid : array-like, shape (n_rows,), optional
-            Query ids; if given here, ``transform`` requires them, too.
+            Query ids; if ``fit`` receives them, ``transform`` requires them, too.
         """
         check_choice("method", self.method, SCALINGS)
         check_choice("within", self.within, ("query", "data"))
@@ -182,7 +182,7 @@ def with_percentiles(data: QueryData) -> QueryData:
 
     A model can then use the value of a feature and also its rank relative to the other documents of the query.
     """
-    is_sparse = bool(sparse.issparse(data.X))  # bool: the type guard would narrow to a type without toarray
+    is_sparse = bool(sparse.issparse(data.X))  # bool() avoids narrowing to a type without toarray
     X = data.X.toarray() if is_sparse else data.X
     names = data.feature_names
     if names is not None:

@@ -80,7 +80,7 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
         from sklearn.base import clone
 
         own_vectorizer = make_vectorizer() if vectorizer is None else clone(vectorizer)
-    # scikit-learn raises ValueError for texts without any word, which are allowed here
+    # scikit-learn raises ValueError if no text has a word, which candidate sets allow
     try:
         counts = sparse.csr_matrix(own_vectorizer.fit_transform(documents), dtype=np.float64)
     except ValueError:
@@ -111,10 +111,10 @@ def smooth_similarity(
 ) -> CandidateSet:
     """Return a candidate set whose similarities are smoothed over nearest neighbours; labels are not used.
 
-    Two snippets on the same subtopic often share few words, but each shares some with a third, as in pseudo-relevance
-    feedback. In each round, the mean of the vectors of its nearest neighbours, weighted by similarity, is added to the
-    vector of each document, and the cosines are computed again; the next round uses them to find neighbours. More
-    documents for the same query help: smooth all retrieved documents, then select from a part of them.
+    Two snippets on the same subtopic often share few words, but each shares some with a third snippet, as in
+    pseudo-relevance feedback. In each round, the mean of the vectors of its nearest neighbours, weighted by similarity,
+    is added to the vector of each document, and the cosines are computed again; the next round uses them to find
+    neighbours. More documents for the same query help: smooth all retrieved documents, then select from a part of them.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
 
     The vocabulary may be much larger than that of the set.
     """
-    # texts and titles share the new numbers of columns
+    # texts and titles share the new column numbers
     n, both = counts.shape[0], counts if titles is None else sparse.vstack([counts, titles], format="csr")
     used = np.flatnonzero(np.bincount(both.indices, minlength=both.shape[1]))
     number = np.zeros(both.shape[1], dtype=np.int32)

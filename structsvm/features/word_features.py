@@ -25,7 +25,7 @@ DOCUMENT_FEATURES = ("rank", "centroid")
 last), and cosine of the TFIDF vector with the mean of the set."""
 
 _LARGEST_LEVEL = 2**31 - 1
-"""Largest count of words in a level, because counts are 32-bit integers."""
+"""Largest parameter of a level that is an integer, because counts are 32-bit integers."""
 
 COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
 SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))

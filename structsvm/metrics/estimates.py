@@ -13,8 +13,8 @@ from structsvm.protocols import Float
 from structsvm.queries import warn_user
 
 WIDER = 1.1
-"""Factor on the standard error of cross-validated values, whose models share training queries. With this factor, the
-coverage of 95 % intervals was 92 to 98 % for 10 or more queries (``experiments/estimate_coverage.py``)."""
+"""Factor applied to the standard error of cross-validated values, whose models share training queries. With this
+factor, the coverage of 95 % intervals was 92 to 98 % for 10 or more queries (``experiments/estimate_coverage.py``)."""
 
 FEWEST, FEW = 3, 10
 
@@ -112,7 +112,7 @@ def estimate_of(
         problem = f"expected at least {FEWEST} held-out queries of positive weight, got {n}"
         raise BadInput("estimate", problem, "judge more queries")
     if n < FEW:
-        warn_user(f"estimate: {n} queries are few: intervals from fewer than {FEW} contain the mean less often than "
+        warn_user(f"estimate: {n} queries are few; intervals from fewer than {FEW} contain the mean less often than "
                   "their level states, and there is no p-value")  # fmt: skip
     found = student_mean(values, weights, wider=wider)
     half = found.half(level)

@@ -87,8 +87,9 @@ def evaluate(
     """Compute a ranking measure for each query and its mean, or several measures of TREC runs.
 
     ``evaluate(qrels, runs, ["map", "ndcg@10"])`` returns a :class:`RunTable` of one or several
-    :class:`~structsvm.readers.Run` objects on the judged topics (pass a mapping to name the runs other than by tag).
-    Missing topics count as with the option ``-c`` of trec_eval. The other parameters keep their meaning.
+    :class:`~structsvm.readers.Run` objects on the judged topics (pass a mapping to give the runs names other than their
+    tags). Topics that a run lacks are treated as trec_eval treats them with the option ``-c``. The other parameters
+    keep their meaning.
 
     Parameters
     ----------
@@ -119,12 +120,12 @@ def evaluate(
         in the evaluation script of the benchmark. ``"burges"``: gain ``2**y - 1``, discount ``log2(i + 1)``, ties by
         row.
     relevance : float, default=1
-        Smallest relevant grade (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore this
+        Lowest grade of a relevant row (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore this
         parameter.
     ties : {"average", "docid", "row"}, optional
         Treatment of equal scores. ``"average"``: the mean over all orders of the tied rows, in closed form, so
         that the result does not depend on the order of rows. ``"docid"``: descending docid; without ``docid``
-        the row number is the id, so the later row comes first. ``"row"``: the earlier row comes first. By default
+        the row number is the id, so the later row comes first. ``"row"``: the earlier row comes first. The default is
         the rule of the convention, except that ``"trec"`` uses the average without ``docid``. ROC area always uses the
         average.
     empty : {"zero", "one", "skip"}, default="zero"
@@ -366,7 +367,7 @@ def _numbers(argument: str, values: Any) -> Float:
         with np.errstate(over="ignore"):
             numbers = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise BadInput(argument, f"expected numbers, got {array.dtype} like {array[:1].tolist()}") from None
+        raise BadInput(argument, f"expected numbers, got {array.dtype}: {array[:1].tolist()}") from None
     except OverflowError:  # a Python int
         numbers = np.array([value if abs(value) <= _LARGEST else np.inf for value in array], dtype=np.float64)
     # find values that became infinite by conversion; minus infinity in a float64 array marks rows not retrieved

@@ -48,10 +48,10 @@ CONVENTIONS: dict[str, Convention] = {
 }
 """Conventions of ``evaluate`` by name.
 
-``trec`` is trec_eval 9. ``letor4`` is the formula of the LETOR 4.0 benchmark. ``letor4_script`` gives
-the numbers of the evaluation script of this benchmark, for which NDCG@k of a query with fewer than k documents is 0
-(403 of the 784 queries of MQ2008 for k = 10); use it to compare with results of the script. ``burges`` is the usual
-NDCG of the boosting literature (Burges et al. 2005).
+``trec`` is trec_eval 9. ``letor4`` is the formula of the LETOR 4.0 benchmark. ``letor4_script`` reproduces the numbers
+of the evaluation script of this benchmark, for which NDCG@k of a query with fewer than k documents is 0 (403 of the 784
+queries of MQ2008 for k = 10); use it to compare with results of the script. ``burges`` is the usual NDCG of the
+boosting literature (Burges et al. 2005).
 """
 
 
@@ -82,7 +82,7 @@ Values = tuple[Float, NDArray[np.bool_]]
 
 
 class Measure(NamedTuple):
-    """A measure; ``cutoff`` is whether its name has a suffix ``@k``: "never", "optional" or "required"."""
+    """A measure; ``cutoff`` states whether its name has a suffix ``@k``: "never", "optional" or "required"."""
 
     compute: Callable[[Ranking, MeasureOptions], Values]
     cutoff: str
@@ -220,7 +220,7 @@ def _found(ranking: Ranking, settings: MeasureOptions) -> tuple[Float, Int]:
     found = np.zeros(lengths.shape[0])
     last = (ranking.ranked_offsets[:-1] + np.minimum(lengths, settings.cutoff) - 1)[lengths > 0]
     found[lengths > 0] = count[last]
-    if ranking.averaged:  # the first j of n tied rows contain r j/n of r relevant ones on average
+    if ranking.averaged:  # on average, the first j of n tied rows contain r j/n of the r relevant rows
         runs = ranking.runs
         r, above = runs.total(hit.astype(np.int64))[last], (count - hit)[runs.first[last]]
         found[lengths > 0] = above + r * runs.place[last] / runs.size[last]

@@ -30,7 +30,7 @@ class RunTable:
     results : dict of (str, str) to EvaluationResult
         Results by run and measure.
     baseline : str or None
-        The run with which :meth:`against` compared the others; None before.
+        The run with which :meth:`against` compared the others; None in a table without comparisons.
     comparisons : dict of (str, str) to Comparison
         Comparisons of the other runs with the baseline, by run and measure.
     adjusted : dict of (str, str) to float

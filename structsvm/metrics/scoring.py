@@ -60,7 +60,7 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
     # check the options in advance, since a search converts an error in scoring to a warning and NaN
     reserved = sorted({"qid", "docid"} & options.keys())
     if reserved:
-        raise BadInput("make_scorer", f"expected {reserved[0]} with the data, when the scorer is called")
+        raise BadInput("make_scorer", f"expected {reserved[0]} with the data when the scorer is called")
     evaluate_part(name, [1, 0], [1.0, 0.0], qid=0, **options)
     return QueryScorer(name, options)
 

@@ -183,7 +183,8 @@ def _differences(a: Float, b: Float) -> Float:
 
 
 def _randomized(difference: Float, n_resamples: int, seed: int) -> float:
-    """Return the share of sign vectors whose sum is at least as far from 0 as observed; a sample includes the data."""
+    """Return the share of sign vectors whose sum is at least as far from 0 as the observed sum; a random sample of
+    vectors includes the observed one."""
     sizes = np.abs(difference[difference != 0])
     observed = abs(float(difference.sum())) * (1.0 - 1e-12)
     n = sizes.size

@@ -14,7 +14,7 @@ from structsvm.queries import refuse_first, unit_weights
 
 _METHODS = ("joint_feature", "loss", "loss_augmented_argmax", "argmax")
 _TOLERANCE = 1e-8
-"""Relative amount by which the output of an argmax may be below the true output because of rounding."""
+"""Relative amount by which the score of an argmax's result may be below that of the true output because of rounding."""
 
 
 class StructuredProblem:
@@ -125,7 +125,7 @@ class StructuredProblem:
         if self.exact and hinge < -_TOLERANCE * size:
             got = f"got an output that is {-hinge:.3g} below the true one"
             problem = f"expected the maximum of loss + w . joint_feature, {got}"
-            remedy = f"if it is approximate, set {type(self.model).__name__}.exact = False"
+            remedy = f"if the argmax is approximate, set {type(self.model).__name__}.exact = False"
             raise BadInput(f"example {i}: loss_augmented_argmax", problem, remedy)
         return 0.0, np.zeros(self.n_features)
 

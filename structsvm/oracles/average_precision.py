@@ -19,13 +19,13 @@ from structsvm.queries import labels_of
 class AveragePrecision:
     """Loss ``1 - AP`` with the pairwise joint feature of SVM-map.
 
-    ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j not} y_ij (phi_i - phi_j)``; a query with ``P = 0`` or ``N = 0`` has
-    no constraint.
+    ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j non-relevant} y_ij (phi_i - phi_j)`` for ``P`` relevant and ``N``
+    non-relevant documents; a query with ``P = 0`` or ``N = 0`` has no constraint.
 
     Parameters
     ----------
     relevance : float, default=1.0
-        Least label of a relevant document. With the default of 1, the TREC convention, negative labels are
+        Lowest label of a relevant document. With the default of 1, the TREC convention, negative labels are
         non-relevant.
 
     Notes
@@ -87,8 +87,8 @@ class AveragePrecisionSeparator:
 
 
 _FEW = 48
-"""Maximum number of documents whose positions are found by trying all, in a vectorised loop; larger sets are divided
-first."""
+"""Maximum number of documents whose best positions are found by exhaustive search in a vectorised loop; larger sets are
+divided first."""
 
 
 @kernel(inline="always")

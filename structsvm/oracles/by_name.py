@@ -19,7 +19,7 @@ _ROOM = "structsvm.oracles"
 
 
 _ELSEWHERE = {
-    "lambdamart": "TreeRanker grows trees by its gradients; structsvm compare has LightGBM's as 'lightgbm'",
+    "lambdamart": "TreeRanker grows trees by its gradients; structsvm compare runs LightGBM as 'lightgbm'",
     "lambdarank": "the loss for NDCG is 'ndcg@10'; LambdaRank is a separate estimator",
     "ranknet": "see LambdaRank(utility='ranknet')",
 }
@@ -41,7 +41,7 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     loss : str or Oracle
         One of :data:`LOSSES`, or the spelling of other programs, such as ``"nDCG@10"``, ``"MAP"`` or ``"RR"``.
     relevance : float, default=1.0
-        Least label of a relevant document, for binary losses, such as map.
+        Lowest label of a relevant document, for binary losses, such as map.
 
     Returns
     -------

@@ -31,8 +31,8 @@ class CoverageProblem:
 
     # The true output of a set is the greedy cover of its subtopics, which need not cover all of them. In this
     # implementation it is one of the outputs of (4.5), with its own loss and a feature difference of zero, so that the
-    # slack bounds the loss of the output with the highest value even if that is the true output. The thesis leaves it
-    # out, which changes the optimum only if the scores of all other outputs are lower by more than this loss.
+    # slack bounds the loss of the output with the highest value even if that is the true output. The thesis omits the
+    # true output, which changes the optimum only if the scores of all other outputs are lower by more than its loss.
     # Greedy and swap separation may miss the most violated output. Every output is therefore stored with its query and
     # used again if it is more violated than the new output: the estimated primal value is then never below the dual
     # value.
@@ -114,7 +114,7 @@ class CoverageProblem:
         else:
             search = swap if self._separation == "swap" else greedy
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
-        # the difference in covered elements per bin weights the word features of the bin; the document features follow
+        # the word features of each bin are weighted by the difference in covered elements; the document features follow
         joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
         features = coverage.features[selection.chosen].sum(axis=0)
         joint[self.n_word_features :] = query.target_features - features

@@ -95,7 +95,7 @@ class ReciprocalRank:
     k : int or None, default=None
         Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
-        Least label of a relevant document.
+        Lowest label of a relevant document.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class ReciprocalRank:
 class PrecisionAt:
     """The log-rank loss of the relevant documents, for precision at ``k``.
 
-    With ``P`` relevant documents it bounds the fraction of ``min(k, P)`` that is missing among the first ``k``. The
+    With ``P`` relevant documents, of which ``r`` are among the first ``k``, it bounds ``1 - r / min(k, P)``. The
     objective is that of :class:`ReciprocalRank`. For graded labels, :class:`NDCG` is usually better, even for
     precision.
 
@@ -138,7 +138,7 @@ class PrecisionAt:
     k : int, default=10
         Cut-off of the measure, which does not affect training.
     relevance : float, default=1.0
-        Least label of a relevant document.
+        Lowest label of a relevant document.
 
     Examples
     --------

@@ -48,7 +48,8 @@ class OrdinalHinge:
     balanced: bool = False
 
     def bind(self, y: Float, offsets: Int, *, weights: Float | None = None) -> OrdinalSeparator:
-        """Bind to labels ``y`` (n_rows,) grouped by ``offsets``; ``weights`` (n_rows,) make the means weighted."""
+        """Bind to labels ``y`` (n_rows,) grouped by ``offsets``; ``weights`` (n_rows,) are the weights of the rows in
+        the means."""
         return OrdinalSeparator(labels_of(y, offsets), offsets, weights, balanced=self.balanced)
 
 

@@ -74,13 +74,13 @@ class Pairs:
 class RocArea:
     """Loss ``1 - ROC area``, which is the fraction of inverted pairs, with the pairwise joint feature of SVM-roc.
 
-    ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j not} y_ij (phi_i - phi_j)``; a query with ``P = 0`` or ``N = 0`` has
-    no constraint.
+    ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j non-relevant} y_ij (phi_i - phi_j)`` for ``P`` relevant and ``N``
+    non-relevant documents; a query with ``P = 0`` or ``N = 0`` has no constraint.
 
     Parameters
     ----------
     relevance : float, default=1.0
-        Least label of a relevant document, as for :class:`~structsvm.oracles.AveragePrecision`.
+        Lowest label of a relevant document, as for :class:`~structsvm.oracles.AveragePrecision`.
 
     Notes
     -----
@@ -147,7 +147,7 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
     # Documents are in descending order of grade; ``lower[i]`` is the first index of a lower grade than that of ``i``.
     # Four documents of a grade at a time are compared with all documents of lower grades, without a branch, so that the
     # loop is vectorised and shares its loads. If fewer than four are left, the missing ones get an infinite limit.
-    # Their zero counts are written to indices that are overwritten later, or to padding after the last.
+    # Their zero counts are written to indices that are overwritten later, or to padding after the last document.
     lost[:n] = 0
     start = 0
     while start < n:
@@ -256,8 +256,8 @@ def _separate(scores, first, last, offsets, order, margin, step, counting_pairs,
             _count_all(v, below, n, margin, won, lost)
         else:
             _count_merging(v, below, n, margin, won, lost, indices, spare, bounds)
-        # each violated pair adds ``unit`` to the coefficient of its better document, and subtracts it from the worse
-        # one's
+        # each violated pair adds ``unit`` to the coefficient of its better document, and subtracts it from that of its
+        # worse document
         violated = 0
         unit = step / pair_counts[q]
         for i in range(n):

@@ -167,7 +167,7 @@ def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
             pull[i] += total(p0)
             degree[i] += total(d0)
             value += total(square)
-            # the last documents, at most seven, do not fill a vector
+            # up to seven remaining documents of lower grades do not fill a vector
             for a in range(i, i + rows):
                 for j in range(whole, n):
                     h = v[j] - (v[a] - 1.0)
@@ -185,7 +185,7 @@ def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
 @kernel
 def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
     """Sum ``z`` over the other documents of the violated pairs of each document."""
-    # uses the blocks of ``_pull_all``; ``gate(e, y)`` is y where e > 0, else zero
+    # uses the same blocks as ``_pull_all``; ``gate(e, y)`` is y where e > 0, else zero
     out[:n] = 0.0
     start = 0
     while start < n:
@@ -219,7 +219,7 @@ def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
                     s0 = s0 + gate(e0, load(z, j))
                     store(out, j, load(out, j) + gate(e0, z0))
                 out[i] += total(s0)
-            # the last documents, at most seven, do not fill a vector
+            # up to seven remaining documents of lower grades do not fill a vector
             for a in range(i, i + rows):
                 for j in range(whole, n):
                     if v[j] - (v[a] - 1.0) > 0.0:

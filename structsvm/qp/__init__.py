@@ -1,4 +1,4 @@
-"""Solvers of the small dual over a working set of cutting planes; all have the same signature."""
+"""Solvers of the small dual problem over a working set of cutting planes; all have the same signature."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A warm-started active-set method for the small dual.
 
-The Gram matrices of cutting planes are singular (more planes than features, repeated planes) and badly scaled (C from
+The Gram matrices of cutting planes are singular (more planes than features, duplicate planes) and badly scaled (C from
 1e-6 to 1e8). This method never factorises a singular matrix. Each group is treated as a simplex: the masses of its
 planes, and of a slack vertex that is a plane of zeros with loss zero, sum to exactly ``cap``. The vertices in use
 ("free") are kept affinely independent, as is the corral in Wolfe's minimum-norm-point algorithm. The Hessian reduced to
@@ -30,7 +30,8 @@ from structsvm.qp.dual import certify_gradient, check, feasible, refuse
 def solve(
     gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
 ) -> QPResult:
-    """Maximise ``loss . alpha - 1/2 alpha' gram alpha`` over ``alpha >= 0`` with sums of at most ``cap`` over groups.
+    """Maximise ``loss . alpha - 1/2 alpha' gram alpha`` over ``alpha >= 0``, with a sum of at most ``cap`` in each
+    group.
 
     ``alpha0`` is an optional start, which need not be feasible; it is discarded if its value is negative. The absolute
     gap of the result is at most ``tol * value``, or as small as rounding allows.
@@ -410,8 +411,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             best_gap, last_value = min(gap, best_gap), peak_value
             if rebuild:
                 continue
-            # The vertex that enters has the largest gain from moving mass t to it from the base of its group, which is
-            # the maximum of rise t - curvature t^2 / 2 over 0 <= t <= cap.
+            # The vertex with the largest gain enters. The gain of a vertex is the maximum of rise t - curvature t^2 / 2
+            # over 0 <= t <= cap, where mass t moves to the vertex from the base of its group.
             entering, most = none, 0.0
             for v in range(n + n_groups):
                 j = group[v]

@@ -114,7 +114,7 @@ def check_cone(cone: Float, n_features: int) -> Float:
     if cone.ndim not in (1, 2) or cone.shape[-1] != n_features or not np.isfinite(cone).all():
         raise BadInput(
             "cone",
-            f"expected a sign for each of {n_features} features, or rows of as many finite numbers, got shape "
+            f"expected a sign for each of {n_features} features, or rows of {n_features} finite numbers, got shape "
             f"{cone.shape}",
         )
     if cone.ndim == 1 and not np.isin(cone, (-1.0, 0.0, 1.0)).all():

@@ -45,7 +45,7 @@ _PROOF = 1e-11
 infeasible."""
 
 _FAR = 1e4
-"""Assumed bound on the entries of a solution, relative to the largest entry so far, for the lower bound."""
+"""Assumed bound on the entries of a solution, relative to the largest entry so far; it is used in the lower bound."""
 
 _NEAR = (1e-4, 1e-8, 1e-12)
 """Weights of 1/2 ||w||^2 relative to the depth of an interior point, in the order in which they are tried."""
@@ -330,7 +330,7 @@ class Convex:
             parts += [(self._signs_by, one) for one in _signed(self._w, self._signs)]
             raise _infeasible(cp, parts)
         if "DualInfeasible" in status:
-            problem = f"expected a lower bound over the weights allowed, {self.penalty} has none"
+            problem = f"expected a penalty bounded below over the allowed weights, got {self.penalty}"
             raise BadInput("penalty", problem, "constrain w")
         self._centre, self._room = self._inside()
         self.least = self._repaired(np.array(solution.x)[self._own])
@@ -347,7 +347,7 @@ class Convex:
         if least < -1e-7 * (1.0 + abs(self._offset)):
             raise BadInput(
                 "penalty",
-                f"expected values >= 0 over the weights allowed, {self.penalty} is {least:.6g} at its minimum",
+                f"expected values >= 0 over the allowed weights, got {self.penalty} with the minimum {least:.6g}",
                 "add a constant",
             )
 
@@ -446,7 +446,7 @@ def position_of(name: str, names: list[str] | None, argument: str, at: str) -> i
         near = difflib.get_close_matches(name, names, 3)
         meant = f"did you mean {' or '.join(map(repr, near))}?"
         raise BadInput(
-            argument, "no such feature", meant if near else f"there are {', '.join(names[:8])} ...", at=at
+            argument, "no such feature", meant if near else f"expected {', '.join(names[:8])} ...", at=at
         )
     return names.index(name)
 

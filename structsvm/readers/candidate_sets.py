@@ -42,9 +42,9 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     """Read candidate sets from JSON Lines, one query with its documents per line.
 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
-    "features": [0.3], "embedding": [0.6, 0.8], "cost": 120}]}``. Only ``documents`` is required, and in each document
-    ``text``, a string or a list of words, or ``embedding``. A set with embeddings uses their cosines, and also its
-    texts if all documents have one (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
+    "features": [0.3], "embedding": [0.6, 0.8], "cost": 120}]}``. Only ``documents`` is required, and, in each document,
+    ``text`` (a string or a list of words) or ``embedding``. A set with embeddings uses their cosines, and also the
+    texts if every document has a text (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
     ``subtopics`` is a list of names, or an object with the grade of each name; if no document has this key, the set has
     no subtopics. If one document of a set has a title, documents without one get an empty title; if one has a ``cost``,
     such as its number of tokens, all need one. Queries, ids and names of subtopics are strings or integers. Other keys
@@ -64,8 +64,8 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     Raises
     ------
     ValueError
-        For a line that is not JSON of this form, an empty list of documents, duplicate ids, and grades or features that
-        are not finite numbers; the message names file and line. For an empty file.
+        For an empty file. Also for a line that is not JSON of this form, an empty list of documents, duplicate ids, and
+        grades or features that are not finite numbers; the message then names file and line.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def read_ambient(
     Raises
     ------
     ValueError
-        For a wrong number of columns, or an unknown id; the message names file and line. If no topic remains.
+        If no topic remains. Also for a wrong number of columns, or an unknown id; the message then names file and line.
     OSError
         If a file is missing.
 
@@ -276,7 +276,8 @@ def judged_candidates(
     Parameters
     ----------
     qrels : Qrels
-        Judgments with subtopics: ``read_qrels(path, subtopics=True)``. Grades above zero cover the subtopic.
+        Judgments with subtopics: ``read_qrels(path, subtopics=True)``. A document covers a subtopic if its grade is
+        above zero.
     runs : sequence of Run
         Runs whose documents are pooled; may be empty if there are ``texts``.
     texts, titles : mapping of docid to str, optional
@@ -410,9 +411,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     ids = [str(i) if v is None else _name(v, f"documents[{i}], id") for i, v in enumerate(stated_ids)]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
-        if "\0" in word:  # NUL is refused as in every other file, because NumPy ends strings there
+        if "\0" in word:  # NUL is refused as in every other file, because NumPy truncates strings
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
-    # embeddings give a set of similarities; its texts, if any, are stored as a set of their own
+    # embeddings give a set of similarities; the texts, if any, are stored as a separate set
     described: dict[str, Any] = {
         "ids": ids, "features": features, "query": None if query is None else _name(query, "query"), "costs": costs
     }  # fmt: skip
@@ -445,7 +446,7 @@ def _wrong(i: int, expected: str, got: Any, remedy: str = "") -> BadInput:
 
 
 def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> str:
-    """Return a string, or an integer as a string; ``numbered`` holds the earlier names, to tell 1 from "1"."""
+    """Return a string, or an integer as a string; ``numbered`` holds the earlier names, to distinguish 1 from "1"."""
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise ValueError(f"{field}: expected a string or an integer, got {json.dumps(value)[:60]}")
     name = str(value)

@@ -21,7 +21,7 @@ from structsvm.readers.column_names import name_some, separated_otherwise
 from structsvm.readers.tables import read_rows
 
 _MOST = 1000
-"""Maximum number of values of a column; columns with more probably hold ids."""
+"""Maximum number of distinct values of a column; columns with more values probably hold ids."""
 
 _Words = Mapping[str, tuple[Any, list[str]]]
 """Codes of the rows and distinct values of each column."""
@@ -121,7 +121,8 @@ def read_categories(
     """Read the features ``wanted`` of a table: numeric columns, and indicators of values such as ``brand=acme``.
 
     For a column in ``places``, the feature is the index of the value, NaN for an unknown value. ``unknown`` is called
-    for each column with unknown values: with the column, the number of their rows, and the first of them.
+    for each column with unknown values; its arguments are the column, the number of rows with unknown values, and the
+    first unknown value.
     """
     known, places = set(columns_of(path)), places or {}
     columns = {name: column_of(name, known) for name in wanted if name not in known}

@@ -48,7 +48,7 @@ def choose_columns(
                 file,
                 f"expected names for all columns, got {numbers[0]!r} for column {names.index(numbers[0]) + 1}, as "
                 "pandas writes row numbers",
-                "write the table without them, or name the columns to read with {features}",
+                "write the table without row numbers, or name the columns to read with {features}",
                 code="frame.to_csv(path, index=False)",
             )
         if not chosen and not words:

@@ -80,7 +80,7 @@ def convert_letor(
 
 
 class _Width(Exception):
-    """Raised if the number of features differs from the assumption."""
+    """Raised if the number of features differs from the assumed number."""
 
     def __init__(self, width: int) -> None:
         self.width = width

@@ -175,7 +175,7 @@ def _describe_run(path: Path) -> Description:
     same[1:] = run.scores[1:] == run.scores[:-1]
     same[run.offsets[:-1]] = False
     most = int(lengths.max())
-    tied = "the same score as the one above; such ties are ordered by docid"
+    tied = "the same score as the document above; ties are ordered by docid"
     warnings = [
         _says(int(same.sum()), "document has", "documents have", tied),
         _says(int((lengths < most).sum()), "topic has", "topics have", f"fewer than {most} documents"),

@@ -36,8 +36,9 @@ def read_feature_log(
     qrels : Qrels, optional
         Judgments; a hit without a judgment has the label 0.
     unmatched : {"zero", "missing"}, or mapping of feature names to these
-        Value of a feature for which a hit has none: 0, or missing (NaN), which trees and imputers accept. Features not
-        in the mapping are "missing". :func:`~structsvm.export.export_model` finds them in the trained model.
+        Value of a feature for which a hit has no value: 0, or missing (NaN), which trees and imputers accept. Features
+        not in the mapping are "missing". :func:`~structsvm.export.export_model` reads from the trained model which
+        features had missing values.
     log : str, default="features"
         For OpenSearch and Elasticsearch: ``name`` in the ``log_specs`` of the request.
 

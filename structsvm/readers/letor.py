@@ -98,8 +98,8 @@ def read_letor(
         With file, line, expectation and offender: for a line that is not a row, a feature index below the first, above
         ``n_features`` or above 2^31, a feature twice in a row, NaN or infinite numbers, a line of more than 32 MB, a
         query id of more than 1024 bytes, an id or comment that is not UTF-8 or has a NUL byte; for an empty, truncated
-        or damaged file, one beyond ``max_expansion``; for ``query_sizes`` with a wrong sum; for a dense matrix or
-        docids larger than the memory of this machine.
+        or damaged file, or one that exceeds ``max_expansion``; for ``query_sizes`` with a wrong sum; for a dense matrix
+        or docids larger than the memory of this machine.
 
     Examples
     --------

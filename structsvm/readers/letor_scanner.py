@@ -168,7 +168,7 @@ def parse_lines(
             qid_len[row] = p - qid_at[row]
             if qid_len[row] == 0:
                 return Outcome(MALFORMED, at, max_column, entry - first_entry, unsorted, n_rare)
-        # the features; rows that are not ascending need sorting and a search for repeats
+        # the features; rows whose indices are not ascending need sorting and a search for repeated indices
         features = p
         row_start, row_at = entry, row * width
         previous = -1
@@ -240,7 +240,7 @@ def parse_lines(
 
 @kernel
 def _first_repeat(buf: Bytes, p: int) -> int:
-    """Return the position where the well-formed features from ``p`` on repeat an index; -1 if none does."""
+    """Return the position where the well-formed features from ``p`` on repeat an index; -1 if no index is repeated."""
     start = p
     n = 0
     while buf[p] != _LF and buf[p] != _HASH:

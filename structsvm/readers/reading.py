@@ -21,8 +21,8 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     Parameters
     ----------
     path : path
-        The folder of a store; Parquet files or CSV files, whose names end in ``.csv`` or ``.tsv`` (one, a folder or a
-        pattern); a file of JSON lines (``.jsonl``, ``.ndjson``); or any other text, which is LETOR.
+        The folder of a store; Parquet files or CSV files, whose names end in ``.csv`` or ``.tsv`` (a file, a folder or
+        a pattern); a file of JSON lines (``.jsonl``, ``.ndjson``); or any other text, which is LETOR.
     **options
         Options of :func:`read_parquet`, :func:`read_csv` or :func:`read_letor`. A store accepts only ``label=None``,
         which makes labels optional in all formats: ``y`` is None without labels.

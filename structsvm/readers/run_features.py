@@ -19,7 +19,7 @@ from structsvm.readers.runs import Run
 from structsvm.readers.trec import ByTopic, objects, rows_of_topics
 
 _SEVERAL = 10
-"""Minimum number of ranked documents for the warning that none of them is judged."""
+"""Minimum number of ranked documents for a warning that none of them is judged."""
 
 
 Runs = Sequence[Run] | Mapping[str, Run]
@@ -73,7 +73,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     grades = _grades_by_topic(qrels)
     ranked = rows_of_topics(run)
     if not grades.keys() & ranked.keys():
-        which = f"topics of qrels: {_few(qrels.topics)}; of the run: {_few(run.topics)}"
+        which = f"the judged topics are {_few(qrels.topics)}, the ranked ones {_few(run.topics)}"
         raise BadInput(f"run {run.tag!r}", "expected at least one judged topic, got none", which)
     y: list[float] = []
     s: list[float] = []

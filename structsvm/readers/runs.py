@@ -195,7 +195,7 @@ def read_run(
     path = Path(path)
     trec.check_duplicates(duplicates)
     if depth is not None:
-        check_whole("depth", depth, remedy="None is all of them")
+        check_whole("depth", depth, remedy="None means all documents")
     check_choice("by", by, ("score", "rank"))
     tags: list[bytes] = []
     ranks: list[float] = []

@@ -92,7 +92,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], querie
     arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
     data = _data(path, meta, arrays)
     if _read_meta(path) != meta:  # including checksums, so that all arrays belong to one store
-        problem = "expected a store that is not replaced while it is opened, got another"
+        problem = "expected a store that is not replaced while it is opened, got a new one"
         raise BadInput(path, problem, "open it again")
     return meta, arrays, data
 
@@ -347,7 +347,7 @@ class StoreWriter:
         self._n_rows += n
 
     def _open(self, name: str) -> IO[bytes]:
-        assert hasattr(self, "_part"), "call append inside a with block"
+        assert hasattr(self, "_part"), "append requires a StoreWriter in a with block"
         if name not in self._files:
             # unbuffered: the pieces are large, and each write reports its own failure
             buffering = -1 if name == "docid" else 0
@@ -588,7 +588,7 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str
     if specs["offsets"]["shape"][0] != specs["query_ids"]["shape"][0] + 1:
         raise fail("offsets that do not fit query_ids")
     if kind == "csr" and specs["indices"]["dtype"] != specs["indptr"]["dtype"]:
-        raise fail("indices and indptr of two types")
+        raise fail("indices and indptr of different types")
     return (n_rows, n_features), specs
 
 
@@ -638,7 +638,7 @@ def _check_ascending(X: Any) -> None:
     for start in range(0, X.indices.shape[0] - 1, step):
         chunk = X.indices[start : start + step + 1]
         falls = start + 1 + np.flatnonzero(chunk[1:] <= chunk[:-1])
-        inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins at such an index
+        inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins at the index
         if inside.any():
             problem = "expected the columns of a row in order, each once"
             raise BadInput("indices", problem, at=f"[{falls[inside][0]}]")

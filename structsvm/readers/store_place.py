@@ -1,4 +1,4 @@
-"""Replacement of a store by a new one, such that readers always find one of the two complete."""
+"""Replacement of a store by a new one, during which readers always find a complete store, the old or the new one."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from structsvm.readers.store import StoreWriter, place_of
 
 _REMEDY = (
     "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name the column of "
-    "ids with {docid}, the columns to read with {features}, or in train the categorical columns with --categorical"
+    "ids with {docid}, the columns to read with {features}, or, in train, columns of words with --categorical"
 )
 
 
@@ -108,7 +108,7 @@ def read_csv(
     FileNotFoundError
         If there is no such file.
     ValueError
-        For a missing or repeated column, a row of a different length, missing ids, and cells that are not finite
+        For a missing or repeated column, a row with a wrong number of cells, missing ids, and cells that are not finite
         numbers; the message names file and line.
 
     Examples
@@ -265,16 +265,16 @@ def layout_of(
         )  # fmt: skip
         if table is tables[0]:
             found, chosen = (grades, at), own
-        assert chosen is not None, "those of the first file"
+        assert chosen is not None, "columns of the first file"
         named = {qid, *found, *chosen, *words}
         further = sorted(set(table.names) - named) if features is None else []
         if further or (grades, at) != found:
             more = [*further, *(name for name in (grades, at) if name not in (*found, None))]
             lacking = found[0] if grades is None else found[1]
-            what = f"a further column {more[0]!r}" if more else f"no column {lacking!r}"
+            what = f"an additional column {more[0]!r}" if more else f"no column {lacking!r}"
             remedy = "write all files with the same columns, or name the columns to read with {features}"
             raise BadInput(Path(table.source), f"expected the columns of {first}, got {what}", remedy)
-        remedy = "name the columns to read with {features}, or in train categorical ones with --categorical"
+        remedy = "name the columns to read with {features}, or, in train, columns of words with --categorical"
         columns = [(name, repr(name), remedy) for name in chosen]
         columns += [] if found[0] is None else [(found[0], f"{found[0]!r} of labels", "")]
         kinds = table.kinds or {}

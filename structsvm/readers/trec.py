@@ -1,8 +1,8 @@
 """Common parts of runs and judgments: columns of TREC files, data frames and nested dictionaries.
 
 Files are read in blocks of whole lines. A block is split at once, without its blank lines; only if a line lacks a
-column or has an invalid one, the lines are parsed singly to name the first such line. Columns are separated by any
-number of blanks or tabs. Ids may contain any other character except NUL: escape them for display.
+column or has an invalid column are the lines parsed one by one, to name the first such line. Columns are separated by
+any number of blanks or tabs. Ids may contain any other character except NUL: escape them for display.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _BLANK = re.compile(rb"^[ \t\r\f\v]*\n", re.MULTILINE)
 _LONGEST = 1024
-"""Maximum number of bytes per column: more than any id in use, but it refuses an endless line before memory is
-exhausted."""
+"""Maximum number of bytes per column: more than any id in use, but few enough to refuse an endless line before memory
+is exhausted."""
 
 _USUAL = {
     "topic": ("topic", "qid", "query_id", "q_id", "query"),

@@ -16,15 +16,15 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
     """Check that a dueling bandit follows its protocol (:class:`structsvm.online.bandits.Bandit`).
 
     ``select`` returns duels of the bandit's own arms, does not change its state, and returns the same duel for the same
-    seed. A duel contains all that ``update`` needs, even after a round trip through JSON, and duels may be reported in
-    any order. A saved state continues identically. Invalid duels and outcomes raise an error and change nothing. Arms
-    are treated equally, whatever their indices. The best arm is found among four arms with well-spaced utilities, among
-    two arms, and with a single arm.
+    seed. A duel contains everything that ``update`` needs, also after a round trip through JSON, and duels may be
+    reported in any order. A saved state continues identically. Invalid duels and outcomes raise an error and change
+    nothing. Arms are treated equally, whatever their indices. The best arm is found among four arms with well-spaced
+    utilities, among two arms, and with a single arm.
 
     Parameters
     ----------
     make : callable ``(n_arms) -> bandit``
-        A fresh bandit, with a horizon of ``steps`` if it needs one.
+        Function that returns a fresh bandit, with a horizon of ``steps`` if bandits of its kind need a horizon.
     steps : int, default=4000
         Number of comparisons after which ``best`` must be correct (arms win with probability 0.65, 0.8, 0.95).
     random_state : int, default=0
@@ -59,7 +59,7 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
 
 
 class _Played:
-    """A world of utilities with the linear link and its own random numbers."""
+    """A world of arms with given utilities, a linear link function, and its own random numbers."""
 
     def __init__(self, utilities: Float, seed: Any) -> None:
         from structsvm.online.simulation.worlds import Utilities
@@ -77,7 +77,7 @@ class _Played:
 
 
 def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
-    # one arm leaves nothing to compare, two have one pair, five have several
+    # one arm leaves nothing to compare, two arms form one pair, five arms form several
     for n_arms in (1, 2, 5):
         bandit, twin, played = make(n_arms), make(n_arms), _Played(np.linspace(0.5, 0, n_arms), seed)
         for _ in range(150):
@@ -100,14 +100,14 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
             )
             message = f"select: expected a pair or a set of distinct arms, got {arms}"
             require(len(arms) == 2 or len(set(arms)) == len(arms), message)
-            # The twin never selects: it learns from duels that were sent as JSON.
+            # The twin never selects duels: it is updated with duels that were sent as JSON.
             sent = _sent(duel, require)
             outcome = played.outcome(duel)
             bandit.update(duel, outcome)
             twin.update(sent, outcome)
             require(
                 bandit.to_json() == twin.to_json(),
-                "a copy of the bandit that reads the duel from JSON, without selecting it, is updated differently",
+                "a bandit that reads a duel from JSON, without having selected it, is updated differently",
             )
         # outcomes may arrive later than the next duels, in any order
         late = [bandit.select(played.rng) for _ in range(5)]
@@ -120,7 +120,7 @@ def _sent(duel: Any, require: Requirement) -> Any:
     try:
         note = json.loads(json.dumps(duel.note, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise AssertionError(f"{require.name}: the note of a duel cannot be JSON: {error}") from None
+        raise AssertionError(f"{require.name}: a duel's note cannot be saved as JSON: {error}") from None
     return type(duel)(tuple(json.loads(json.dumps(duel.arms))), note)
 
 
@@ -161,9 +161,9 @@ def _check_refused_duels(make: Callable[[int], Any], require: Requirement, seed:
 
 
 def _check_permuted_arms(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
-    """Require that each arm plays, and is the answer early on, equally often under any numbering of the arms."""
-    # Counts per run: duels of each arm, and answers after 0 and 8 steps; means of two numberings may differ by five
-    # standard errors.
+    """Require that each arm is played, and is the best arm early on, equally often under any numbering of the arms."""
+    # Counts per run and arm: its duels, and whether it is ``best`` after 0 and after 8 steps; means of two numberings
+    # may differ by five standard errors.
     utilities, n_runs, n_steps = np.array([0.5, 0.35, 0.2, 0.0]), 100, 40
     # 100 short runs for each of three numberings of the same arms; counts are indexed by utility, not by arm number
     seen = []
@@ -183,6 +183,6 @@ def _check_permuted_arms(make: Callable[[int], Any], require: Requirement, seed:
         what, arm = np.unravel_index(np.argmax(np.abs(difference) - 5 * error), difference.shape)
         require(
             (np.abs(difference) <= 5 * error + 1e-9).all(),
-            f"not the same distribution when arms are renumbered: arm {arm} {('plays', 'is best', 'is best')[what]} "
+            f"the distribution changes if arms are renumbered: arm {arm} {('is played', 'is best', 'is best')[what]} "
             f"{seen[0].mean(axis=0)[what, arm]:.3g} times or {other.mean(axis=0)[what, arm]:.3g}",
         )

@@ -16,8 +16,9 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     """Check a simulated user (:class:`structsvm.online.users.ClickModel`).
 
     ``tables`` contain probabilities. ``likelihood`` sums to one over all vectors of clicks, ``probability`` is its
-    marginal, and both agree with a walk down the tables. Sampled clicks have these frequencies. Documents lower in the
-    list do not affect clicks above them. Invalid grades and clicks raise a ``ValueError``.
+    marginal, and both agree with probabilities computed from the tables rank by rank. Sampled clicks have these
+    frequencies. Documents lower in the list do not affect clicks above them. Invalid grades and clicks raise a
+    ``ValueError``.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     every = list(itertools.product((0, 1), repeat=length))
     # all of the best grade, all of the worst, and three random lists
     lists = [[n_grades - 1] * length, [0] * length, *(rng.integers(n_grades, size=(3, length)).tolist())]
-    # For every list the probabilities of all vectors of clicks, three ways: by the model, by its marginals, by a walk.
+    # For every list, compare the probabilities of all click vectors with the marginals and with those from the tables.
     for grades in lists:
         given = np.array(grades)
         given.flags.writeable = False
@@ -79,7 +80,8 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
 
 
 def _walk(tables: list[Any], grades: list[int]) -> dict[tuple[int, ...], float]:
-    """Return the probability of every vector of clicks by the model itself: look, click or not, stop or not."""
+    """Return the probability of every click vector from the tables: at each rank, click or skip, then stop or
+    continue."""
     # ``reading`` has the probabilities of users who are still reading, by their clicks so far; users who stop make no
     # further clicks and move to ``done``
     click, stop_after_click, stop_after_skip = tables
@@ -115,4 +117,4 @@ def _check_sampled_clicks(model: Any, lists: Any, every: Any, require: Requireme
         chances = {clicks: float(model.likelihood(grades, clicks)) for clicks in every}
         require.frequencies(counts, chances, f"on grades {grades} clicks")
         one, other = ([model.click(grades, seed + k).tolist() for k in range(20)] for _ in range(2))
-        require(one == other, "the same seed gives other clicks")
+        require(one == other, "the same seed gives different clicks")

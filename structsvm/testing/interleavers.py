@@ -26,10 +26,11 @@ def check_interleaver(
 ) -> None:
     """Check an interleaving method (:class:`structsvm.online.interleaving.Interleaver`).
 
-    Lists are merges without duplicates, of the given length. ``show`` draws from ``distribution``. Another object gives
-    a logged record, read from JSON, the same credit. If the rankers are permuted, credits and outcomes are permuted
-    alike. Identical rankings have the same credit on average. Clicks that ignore the documents favour no ranker, to the
-    extent of ``fair``. Invalid input raises a ``ValueError``. Expectations are sums over all lists and clicks.
+    Lists are merges without duplicates, of the given length. ``show`` draws from ``distribution``. Another object of
+    the class assigns the same credit to a logged record read from JSON. If the rankers are permuted, credits and
+    outcomes are permuted in the same way. Identical rankings have the same credit on average. Clicks that ignore the
+    documents favour no ranker, in the sense of ``fair``. Invalid input raises a ``ValueError``. Expectations are sums
+    over all lists and clicks.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def check_interleaver(
     multileaves : bool, default=True
         Whether the method accepts more than two rankings; otherwise it must refuse three.
     prefix : bool, default=True
-        Whether each document is the best remaining one of some ranking.
+        Whether each document of a list is, in some ranking, the first document that is not listed above it.
     fair : {"outcome", "credit", "even credit"} or None
         The quantity that is zero on average if clicks ignore the documents. "outcome" means the outcome of every pair
         and the difference in credit; "credit" the difference in credit at each rank (unless the record has ``slack``).
@@ -76,7 +77,7 @@ def check_interleaver(
             worst = max(abs(law.get(key, 0) - other.get(key, 0)) for key in {*law, *other})
             here(
                 worst <= 1e-7,
-                f"rankings in the order {order}: lists with their credits are not the same, permuted back "
+                f"rankings in the order {order}: lists and credits, permuted back, are not the same "
                 f"(a probability is off by {worst:.3g})",
             )
         _check_fairness(interleaver, records, here, fair, len(set(group.split())) == 1)
@@ -98,12 +99,13 @@ def _check_list(
     require(set(documents) <= universe, f"{documents}: a document that is in no ranking")
     message = f"{documents}: expected {min(3, len(universe))} documents"
     require(len(documents) == min(3, len(universe)), message)
-    # each document must be the first that is not shown yet in some ranking
+    # each document must be, in some ranking, the first document that is not shown yet
     if prefix:
         for k, document in enumerate(documents):
             heads = {next((d for d in r if d not in documents[:k]), None) for r in rankings}
             require(document in heads, f"{documents}: {document!r} is not the next document of any ranking")
-    # For every vector of clicks, check shapes, symmetry, no credit without clicks, and the same credit from the log.
+    # For every vector of clicks, check the shapes, the symmetry, that no clicks give no credit, and that the logged
+    # record gives the same credit.
     logged = Shown.from_json(shown.to_json())
     for clicks in itertools.product((0, 1), repeat=len(documents)):
         credit, outcome = (np.asarray(f(shown, clicks)) for f in (interleaver.credit, interleaver.outcome))
@@ -119,7 +121,7 @@ def _check_list(
             and (np.asarray(fresh.outcome(logged, list(clicks))) == outcome).all(),
             "another object credits the logged record differently",
         )
-        # two rankers: credit and outcome agree on who is ahead
+        # two rankers: credit and outcome agree on which ranker is ahead
         if n == 2:
             ahead = 0.0 if np.isclose(credit[0], credit[1], rtol=1e-9, atol=1e-12) else credit[0] - credit[1]
             message = f"clicks {clicks} on {documents}: credit {credit} and outcome {outcome[0, 1]} disagree"
@@ -127,10 +129,8 @@ def _check_list(
 
 
 def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
-    """Return the joint distribution of the list and of its credits for each click pattern.
-
-    Credits are in the order of rankers ``back``.
-    """
+    """Return the probability of each list with the credits for all its click vectors, with rankers in the order
+    ``back``."""
     law: dict[Any, float] = defaultdict(float)
     for shown, p in records:
         clicks = itertools.product((0, 1), repeat=len(shown.documents))
@@ -163,7 +163,7 @@ def _check_fairness(
             )
             message = f"expected equal credit if clicks ignore the documents, got {credit}"
             require(float(np.ptp(credit)) <= 1e-9, message)
-    # Weaker guarantees, in terms of credit only. Optimised methods may have slack where no exact solution exists.
+    # The weaker guarantees concern only the credit. Optimised methods may have slack where no exact solution exists.
     slack = max(shown.slack for shown, _ in records)
     by_rank: Any = {"credit": np.eye(length), "even credit": [even]}.get(fair or "", [])
     for examined in by_rank if not slack else []:
@@ -187,8 +187,8 @@ def _check_draws(interleaver: Any, require: Requirement, seed: int) -> None:
         require.frequencies(counts, chances, "show gave")
     # compare 32 draws, because few documents allow only few lists, and two single draws could be equal by chance
     one, other = ([interleaver.show(rankings, rng=seed + i) for i in range(32)] for _ in range(2))
-    require(one == other, "the same seed gives another list")
-    require(len(one[0].documents) == 4, "a list longer than all documents: expected all of them")
+    require(one == other, "the same seed gives a different list")
+    require(len(one[0].documents) == 4, "length above the number of documents: expected all documents")
 
 
 def _check_refused_rankings(interleaver: Any, require: Requirement, multileaves: bool) -> None:

@@ -25,10 +25,10 @@ def check_oracle(
 ) -> None:
     """Check a ranking oracle: the properties that trainers need (:class:`structsvm.protocols.Oracle`).
 
-    Every loss and coefficient is filled. The result of a query does not depend on the queries around it, on earlier
-    calls or on other threads. The value is never negative. For exact oracles, no output found at other scores is
-    violated more. Scores in the order of the labels have no loss if they are far enough apart, and equal scores have a
-    loss exactly where ``informative`` is True. A permutation of the documents permutes the problem.
+    Every loss and coefficient is filled. The result of a query does not depend on other queries, on earlier calls or on
+    other threads. The value is never negative. For exact oracles, no output found at other scores is violated more.
+    Scores in the order of the labels have no loss if they are far enough apart, and equal scores have a loss exactly
+    where ``informative`` is True. The value does not depend on the order of the documents.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def check_oracle(
     )
     require(informative.any(), "informative: nothing can be learned from grades -1 to 4")
     bound = _Bound(separator, y, offsets, require)
-    # a plane for every vector of scores; each is compared with the planes of all others
+    # a plane for every vector of scores; each plane is compared with the planes of all other vectors
     points = list(_score_vectors(rng, y, offsets))
     planes = [bound.separate(scores) for scores in points]
     for scores, plane in zip(points, planes, strict=True):
@@ -79,7 +79,7 @@ def check_oracle(
         # a coefficient vector of pairs sums to zero in each query
         if shift_invariant:
             sums, sizes = bound.per_query(plane[1]), bound.per_query(np.abs(plane[1]))
-            message = "coefficients of a query do not sum to zero: scores may not be shifted"
+            message = "coefficients of a query do not sum to zero: shifted scores change the result"
             require((np.abs(sums) <= 1e-9 * (1 + sizes)).all(), message)
     bound.check_independence(points[0], planes[0])
     if separator.exact:
@@ -96,7 +96,7 @@ def check_oracle(
 
 @dataclass(frozen=True)
 class _Bound:
-    """An oracle bound to queries, and the requirements on it. A plane is a result of losses and coefficients."""
+    """An oracle bound to queries, and the requirements on it. A plane consists of losses and coefficients."""
 
     separator: Separator
     y: Float
@@ -110,7 +110,7 @@ class _Bound:
         self.separator.separate(given, 0, self.offsets.shape[0] - 1, loss, coef)
         filled = np.isfinite(loss).all() and np.isfinite(coef).all()
         self.require(filled, "a loss or coefficient is not filled, or is not a finite number")
-        # compiled kernels ignore the flag, so that the scores are compared, too
+        # compiled kernels ignore the read-only flag, so that the scores are compared, too
         self.require(np.array_equal(given, scores), "the scores were changed")
         return loss, coef
 
@@ -128,7 +128,7 @@ class _Bound:
         self, scores: Float, plane: tuple[Float, Float], planes: list[tuple[Float, Float]]
     ) -> None:
         """Require that the plane is not below that of the true output, nor, if exact, below those of other scores."""
-        # every plane is a lower bound on the value at any scores: one that is above the result proves that the oracle
+        # every plane is a lower bound on the value at any scores: a plane above the result proves that the oracle
         # missed the most violated output
         (loss, coef), informative = plane, np.asarray(self.separator.informative)
         value = self.value(scores, plane)
@@ -184,7 +184,7 @@ class _Bound:
         self.require(all(same), "the result of a query depends on other queries, calls or threads")
 
     def check_extremes(self) -> None:
-        # equal scores, as before training; then margins so wide that no other ranking is worth its loss
+        # equal scores, as before training; then margins so wide that no other output is violated more than the true one
         loss, _ = self.separate(np.zeros(self.y.shape[0]))
         agrees = (loss > 0) == self.separator.informative
         self.require(agrees.all(), "informative: expected True exactly where equal scores have a loss")
@@ -206,7 +206,8 @@ def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
 
 
 def _score_vectors(rng: np.random.Generator, y: Float, offsets: Int) -> Iterator[Float]:
-    """Yield scores like those of untrained to trained models, with ties, and also zeros and the reverse order."""
+    """Yield scores that resemble those of models at several stages of training, with ties, and also zeros and the
+    reverse order."""
     noise = rng.normal(size=len(y))
     yield noise
     yield np.zeros(y.shape[0])

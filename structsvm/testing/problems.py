@@ -77,7 +77,7 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
         for v, risk in zip(points, risks, strict=True):
             bounds = np.array([cut.loss - cut.joint @ v for cut in cuts])
             above = float(bounds.max()) - risk
-            message = f"exact: expected no cut above the risk, got one by {above:g}"
+            message = f"exact: expected no cut above the risk, got one that exceeds it by {above:g}"
             require(above <= 1e-7 * (1 + np.abs(bounds).max()), message)
 
 
@@ -147,7 +147,7 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
     """Check a solver of the small dual (:class:`structsvm.protocols.QPSolver`) on problems of several shapes.
 
     ``alpha`` is feasible, ``value`` is the objective at ``alpha``, and the duality gap, which the check computes, is at
-    most ``tol`` relative to the objective and at most the returned ``gap``. The problems have repeated planes, a
+    most ``tol`` relative to the objective and at most the returned ``gap``. The problems include duplicate planes, a
     cap of 0, an empty group, and starting points.
 
     Parameters
@@ -178,7 +178,7 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
             require(alpha.shape == (n,) and (alpha >= 0).all(), f"alpha: expected {n} numbers >= 0")
             mass = np.bincount(group, alpha, minlength=len(cap))
             require((mass <= cap * (1 + 1e-9)).all(), f"alpha: expected sums up to {cap}, got {mass}")
-            # the duality gap by its definition: sum over groups of cap times the steepest slope, less slope . alpha
+            # the duality gap by its definition: sum over groups of cap times the steepest slope, minus slope . alpha
             slope = loss - gram @ alpha
             value = float(loss @ alpha - alpha @ gram @ alpha / 2)
             message = f"value: expected the objective {value:g} at alpha, got {result.value:g}"

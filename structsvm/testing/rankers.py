@@ -30,11 +30,11 @@ def check_ranker(
 ) -> None:
     """Check a ranking estimator: the contract of this package on top of scikit-learn's.
 
-    The estimator ranks unseen queries better than chance. The same fit gives the same bytes, for other names of the
-    queries, rows of queries that are not contiguous, and any number of threads. ``fit`` changes neither parameters nor
-    input. The estimator accepts float32, frames with a column ``qid`` and, if its tags say so, CSR. Copies by clone,
-    pickle and file are equal. ``rank`` agrees with ``predict``. Invalid input raises a ``ValueError`` that names it
-    and leaves a fitted model unchanged.
+    The estimator ranks unseen queries better than chance. Repeating a fit gives the same bytes, also if queries are
+    renamed, if the rows of a query are not contiguous, and for any number of threads. ``fit`` changes neither
+    parameters nor input. The estimator accepts float32, frames with a column ``qid`` and, if its tags say so, CSR.
+    Copies by clone, pickle and file are equal. ``rank`` agrees with ``predict``. Invalid input raises a ``ValueError``
+    that names the input, and leaves a fitted model unchanged.
 
     Parameters
     ----------
@@ -47,10 +47,9 @@ def check_ranker(
         Whether the order of the documents within a query changes nothing beyond ``tolerance``: False for stochastic
         training.
     tolerance : float, default=0.02
-        Largest relative difference of scores between fits of the same problem with data in a different order or
-        precision.
-        If both fits have a certificate (``fit_``), that is used instead: the weights of two solutions must not differ
-        by more than their gaps allow.
+        Largest relative difference of scores between fits of the same problem with data in another order or precision.
+        If both fits have a certificate (``fit_``), the certificates are used instead: the weights of two solutions must
+        not differ by more than their gaps allow.
     random_state : int, default=0
         Seed of the generated data.
 
@@ -88,10 +87,10 @@ def check_ranker(
     def close(what: str, X: Any, qid: Any = data.qid, y: Any = data.y) -> None:
         _require_close(model, clone(estimator).fit(X, y, qid=qid), data.X, data.qid, what, require, tolerance)
 
-    # the same bytes: nothing that the model may see has changed
+    # these changes must not affect the model, which must have the same bytes
     same("fitting again", data.X, data.qid)
     same("renaming the queries", data.X, np.array([f"query {q}" for q in data.qid]))
-    # the first rows of all queries, then the second ones, and so on
+    # the first rows of all queries, then the second rows, and so on
     rank = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
     mixed = np.argsort(rank, kind="stable")
     same("mixing the rows of the queries", data.X[mixed], data.qid[mixed], data.y[mixed])
@@ -171,7 +170,7 @@ def _check_better_than_chance(model: Any, random_state: int, require: Requiremen
 
     # the first 40 queries are those of the fit
     unseen = make_ranking(80, 15, 4, noise=0.3, random_state=random_state).select(np.arange(40, 80))
-    # the ROC area by query, whose mean must exceed one half by four of its standard errors
+    # the ROC area per query, whose mean must exceed one half by four of its standard errors
     values = evaluate(
         "roc", unseen.y, model.predict(unseen.X, **_qid(model, unseen.qid)), qid=unseen.qid
     ).per_query
@@ -192,7 +191,7 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requir
     def fit(X: Any = X, y: Any = y, qid: Any = qid, **changes: Any) -> Callable[[], Any]:
         return lambda: clone(estimator).set_params(**changes).fit(X, y, qid=qid)
 
-    # each case: what is wrong, a call with it, and a pattern of the message that names it
+    # each case: the kind of invalid input, a call with this input, and a pattern that the error message must match
     missing = [
         ("NaN in X", fit(X=_with(X, (3, 1), np.nan)), r"X\[3, 1\].*NaN"),
         (
@@ -205,17 +204,17 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requir
         *([] if model.__sklearn_tags__().input_tags.allow_nan else missing),
         ("infinity in X", fit(X=_with(X, (3, 1), np.inf)), r"X\[3, 1\].*infinity"),
         ("NaN in y", fit(y=_with(y, 3, np.nan)), r"y\[3\].*NaN"),
-        ("labels of text", fit(y=np.where(y > 1, "good", "bad").astype(object)), "y|convert|numeric|string"),
-        ("y of a different length", fit(y=y[:-1]), "inconsistent|length|labels"),
-        ("qid of a different length", fit(qid=qid[:-1]), "qid"),
+        ("text as labels", fit(y=np.where(y > 1, "good", "bad").astype(object)), "y|convert|numeric|string"),
+        ("y of another length", fit(y=y[:-1]), "inconsistent|length|labels"),
+        ("qid of another length", fit(qid=qid[:-1]), "qid"),
         ("missing query ids", fit(qid=_with(qid.astype(float), 3, np.nan)), "qid"),
         ("a vector for X", fit(X=X[:, 0]), "2D|matrix|dimension"),
         ("no rows", fit(X=X[:0], y=y[:0], qid=qid[:0]), "minimum|at least"),
         ("equal labels", fit(y=np.zeros_like(y)), "label"),
         ("a different number of features", lambda: model.predict(X[:, :2], **_qid(model, qid)), "features"),
         ("infinity in predict", lambda: model.predict(_with(X, (3, 1), np.inf), **_qid(model, qid)), "infinity"),
-        ("qid of a different length in rank", lambda: model.rank(X, qid[:-1]), "qid"),
-        ("y of a different length in score", lambda: model.score(X, y[:-1], qid=qid), "y|length|rows"),
+        ("qid of another length in rank", lambda: model.rank(X, qid[:-1]), "qid"),
+        ("y of another length in score", lambda: model.score(X, y[:-1], qid=qid), "y|length|rows"),
         ("score without qid", lambda: model.score(X, y), "qid"),
     ]  # fmt: skip
     # options that only some estimators have
@@ -252,7 +251,7 @@ def _require_close(
         rounding = 1e-6 * (1 + float(np.linalg.norm(a.coef_)))
         require(
             proofs[0].C == proofs[1].C,
-            f"{what} changes the C chosen ({proofs[0].C:g}, {proofs[1].C:g}); check with values of C far apart",
+            f"{what} changes the chosen C ({proofs[0].C:g}, {proofs[1].C:g}); check with values of C far apart",
         )
         message = f"{what} moves the weights by {distance:.3g}, more than the gaps allow ({allowed:.3g})"
         require(distance <= allowed + rounding, message)

@@ -1,4 +1,4 @@
-"""``Requirement``: the assertions of checks, with messages that name the part and the difference."""
+"""``Requirement``: the assertions of checks, with messages that name the component and the difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from structsvm.common.checks import missing_parts
 
 
 class Requirement:
-    """Check statements about a part; raise an ``AssertionError`` with its name for one that does not hold."""
+    """Check statements about a component; raise an ``AssertionError`` that names the component if a statement is
+    false."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -22,13 +23,13 @@ class Requirement:
             raise AssertionError(f"{self.name}: {message}")
 
     def members(self, protocol: type, thing: object) -> None:
-        """Require that the part has the members of a protocol."""
+        """Require that the component has the members of a protocol."""
         missing = missing_parts(protocol, thing)
         self(not missing, f"expected the protocol {protocol.__name__}, missing: {missing}")
 
     def frequencies(self, counts: Mapping[Any, int], chances: Mapping[Any, float], what: str) -> None:
         """Require that counts agree with probabilities, within five standard deviations."""
-        # one more draw is allowed, for outcomes so rare that the normal approximation does not hold
+        # one additional occurrence is allowed, for outcomes so rare that the normal approximation does not hold
         n = sum(counts.values())
         for thing, p in chances.items():
             allowed = 5 * np.sqrt(n * p * (1 - p)) + 1 if p > 0 else 0

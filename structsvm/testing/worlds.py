@@ -14,8 +14,8 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     """Check a custom world (:class:`structsvm.protocols.World`).
 
     Gaps are not negative, and 0 for the winners. Outcomes are numbers from 0 to 1, one per pair of a set, and the same
-    for the same seed. The order of the arms of a pair does not matter. No winner loses to another arm by more than
-    chance.
+    for the same seed. The order of the arms of a pair does not matter. No winner loses to another arm more often than
+    chance allows.
 
     Parameters
     ----------
@@ -55,10 +55,10 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     # each pair in both orders: the shares of wins sum to one
     for first, second in combinations(arms, 2):
         forth, back = share(first, second), share(second, first)
-        message = f"compare: arm {first} beats {second} with {forth:.2f}, but loses to it with {back:.2f}"
+        message = f"compare: win rates {forth:.2f} of arm {first} and {back:.2f} of {second} do not sum to 1"
         require(abs(forth + back - 1) <= 2 * allowed, message)
         if first in winners and second not in winners:
-            require(forth >= 0.5 - allowed, f"winners: arm {first} beats {second} with {forth:.2f} only")
+            require(forth >= 0.5 - allowed, f"winners: arm {first} has win rate {forth:.2f} over {second}")
     # a comparison of a set has an outcome per pair
     if len(arms) > 2:
         outcome = np.asarray(

@@ -148,7 +148,7 @@ def descend(
         int(agreement.l),
         state.t, int(n_steps), direction, correction, scale, total,
     )  # fmt: skip
-    if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
+    if bool(sparse.issparse(X)):  # bool() avoids a type guard that narrows X to a type without attributes
         feature, position, view_of = _positions_of_features(views, X.shape[1])
         widest = max(_longest_row(X), _longest_row(U))
         # maximum number of entries of a pair: the non-zeros of both rows, once per view that has the feature

@@ -37,7 +37,7 @@ def rows_of(X: Any) -> CompiledRows:
         shape, n_bytes = (int(X.shape[0]), int(X.shape[1])), int(X.data.nbytes + X.indices.nbytes)
         kernels = _csr_scores, _csr_combine, _csr_query_joint
         return Rows(shape, n_bytes, (X.data, X.indices, X.indptr), kernels)
-    if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
+    if bool(sparse.issparse(X)):  # bool() avoids a type guard that narrows X to a type without attributes
         problem = f"expected a dense array or a CSR matrix, got format {X.format!r}"
         raise BadInput("X", problem, "use X.tocsr()")
     if isinstance(X, CompiledRows):

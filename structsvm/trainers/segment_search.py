@@ -29,8 +29,8 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
     """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective is nearly zero."""
     # The slope of the model over the cached planes is known. Its difference from the true slope is estimated from a
     # sample of the queries, because the difference has a smaller variance than the slope itself. At ``w``, where planes
-    # were added last, it is zero. With few queries a sample is not cheap, and a certificate at ``centre`` adds planes
-    # as well.
+    # were added last, the difference is zero. With few queries a sample is not cheap, and a certificate at ``centre``
+    # adds planes as well.
     if problem.n_queries < FEWEST:
         return centre
     model = Segment(planes, w, centre - w, n_jobs=problem.n_jobs)

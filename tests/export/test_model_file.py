@@ -105,7 +105,7 @@ def test_what_cannot_be_described_is_refused(tmp_path):
         fitted(StructuralRanker(Own())).save(tmp_path / "m")
     with pytest.raises(NotFittedError):
         SVMMap().save(tmp_path / "m")
-    with pytest.raises(ValueError, match=r"compressed already, expected a name such as 'm\.npz'"):
+    with pytest.raises(ValueError, match=r"compressed already; expected a name such as 'm\.npz'"):
         fitted(SVMMap()).save(tmp_path / "m.npz.gz")
     with pytest.raises(TypeError):
         save(object(), tmp_path / "m")

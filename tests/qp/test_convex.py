@@ -197,7 +197,7 @@ BAD_CONSTRAINTS = [
 BAD_PENALTIES = [
     (lambda w: cp.abs(w["titel"]), r"penalty: w\['titel'\]: no such feature"),
     (lambda w: cp.sqrt(w[0]), "penalty: expected a convex function.*function that is concave"),
-    (cp.sum, "penalty: expected a lower bound over the weights allowed"),
+    (cp.sum, "penalty: expected a penalty bounded below over the allowed weights"),
     (lambda w: w, "penalty: expected a cvxpy expression with one value, got w"),
     (lambda w: 3.0, "penalty: expected a cvxpy expression with one value, got 3.0"),
     (lambda w: cp.norm1(w) + BOUND**2, "penalty: expected w as the only"),
@@ -209,7 +209,7 @@ BAD_TOGETHER = [
         {"constraints": lambda w: [w["title"] >= 1], "signs": np.array([-1.0, 0, 0])},
         r"constraints: no weights satisfy \"1.0 <= w\['title'\]\" and 'monotone_constraints' together",
     ),
-    ({"penalty": cp.sum, "constraints": lambda w: [w >= -1]}, "expected values >= 0 .* is -3 at its minimum"),
+    ({"penalty": cp.sum, "constraints": lambda w: [w >= -1]}, "expected values >= 0 .* with the minimum -3"),
 ]
 
 

@@ -183,7 +183,7 @@ def test_run(tmp_path):
     assert told.kind == "run"
     assert told.counts == {"topics": 2, "rows": 3, "shortest topic": 1, "longest topic": 2}
     assert told.warnings == (
-        "1 document has the same score as the one above; such ties are ordered by docid",
+        "1 document has the same score as the document above; ties are ordered by docid",
         "1 topic has fewer than 2 documents",
     )
     assert json.loads(json.dumps(told.to_dict()))["counts"] == told.counts

@@ -109,7 +109,7 @@ def bad(change, message):
         bad({"label": None}, "two.parquet: expected a column 'label' for the label, got 'qid', 'a', 'b'"),
         bad({"qid": None}, "two.parquet: expected a column 'qid'"),
         bad({"a": None}, "expected the 2 features of .*one.parquet, got no column 'a'"),
-        bad({"c": np.ones(10)}, "got a further column 'c'; write all files with the same columns"),
+        bad({"c": np.ones(10)}, "got an additional column 'c'; write all files with the same columns"),
         bad({"a": ["x"] * 10}, "expected numbers in the column 'a', got string"),
         bad({"label": ["x"] * 10}, "expected numbers in the column 'label' of labels, got string"),
         bad({"a": [1.0] * 9 + [None]}, "two.parquet: row 9, column 'a': expected a finite number, got NaN"),

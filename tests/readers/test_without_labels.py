@@ -108,7 +108,7 @@ def test_parquet_files_have_labels_in_all_or_in_none(tmp_path):
     message = r"b.parquet: expected the columns of .*a.parquet, got no column 'label'"
     refused(message, readers.read_queries, tmp_path, label=None)
     (tmp_path / "b.parquet").rename(tmp_path / "0.parquet")
-    message = r"a.parquet: expected the columns of .*0.parquet, got a further column 'label'"
+    message = r"a.parquet: expected the columns of .*0.parquet, got an additional column 'label'"
     refused(message, readers.read_queries, tmp_path, label=None)
 
 

@@ -154,12 +154,12 @@ def backwards(bandit, duel, outcome):  # arm -1 is the last one to numpy
 @pytest.mark.parametrize(
     ("bandit", "message"),
     [
-        (broken(select=by_number, best=lambda self, rng=None: RUCB.best(self)), "not the same distribution"),
+        (broken(select=by_number, best=lambda self, rng=None: RUCB.best(self)), "the distribution changes"),
         (broken(select=own_chance), "the same state and seed"),
         (Counting, "same state and seed|changes the state"),
         (Remembering, "is updated differently"),
         (Forgetful, "after a restart"),
-        (broken(select=secret), "cannot be JSON"),
+        (broken(select=secret), "cannot be saved as JSON"),
         (broken(update=contrary), "best: expected"),
         (broken(update=credulous), "outcome 2 of a duel: expected a ValueError, got none"),
         (Hasty, "the refused outcome .* changes the bandit"),
@@ -252,7 +252,7 @@ def any_clicks(clicks, n):
         ),
         (
             Spoiled(show=lambda rankings, length=10, rng=None: SOUND.show(rankings, length)),
-            "the same seed gives another list",
+            "the same seed gives a different list",
         ),
         (Spoiled(show=lambda rankings, length=10, rng=None: SOUND.show(rankings, length, 0)), "times of 400"),
         (drawn(lambda found: [(shown, p / 2) for shown, p in found]), "do not sum to 1"),
@@ -340,7 +340,7 @@ def any_grade(grades):
             ),
             "does not agree with the tables|further down",
         ),
-        (odd(click=lambda grades, rng=None: USER.click(grades)), "the same seed gives other clicks"),
+        (odd(click=lambda grades, rng=None: USER.click(grades)), "the same seed gives different clicks"),
         (
             odd(
                 click=lambda grades, rng=None: USER.click(

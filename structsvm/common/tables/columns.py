@@ -228,7 +228,7 @@ def stamp(time: date | datetime) -> float:
 
 def _in_one_unit(batch: Batch, name: str, values: Any, unit: int | None, other: int | None) -> Float:
     if other is not None:
-        expected, got = f"times in {UNITS[unit or 1]} as above", f"{values[other] * (unit or 1):.0f}"
+        expected, got = f"times in {UNITS[unit or 1]}, as before", f"{values[other] * (unit or 1):.0f}"
         raise batch.wrong(other, name, expected, got, "write all times in one unit")
     return values
 

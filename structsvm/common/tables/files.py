@@ -18,8 +18,8 @@ def _named(path: Path, endings: tuple[str, ...]) -> bool:
 
 
 def is_csv(path: str | PathLike[str]) -> bool:
-    """Return whether ``path`` is a file named ``.csv`` or ``.tsv`` (before ``.gz`` and the like), a folder of them (and
-    of no Parquet files), or a pattern.
+    """Return whether ``path`` is a file named ``.csv`` or ``.tsv`` (before ``.gz`` and the like), a folder of such
+    files without Parquet files, or a pattern.
     """
     return _is_kind(path, _CSV)
 
@@ -30,7 +30,8 @@ def is_json_lines(path: str | PathLike[str]) -> bool:
 
 
 def is_parquet(path: str | PathLike[str]) -> bool:
-    """Return whether ``path`` is a Parquet file (by its first bytes or its name), a folder with one, or a pattern."""
+    """Return whether ``path`` is a Parquet file (by its first bytes or its name), a folder that contains one, or a
+    pattern."""
     place = Path(path)
     if place.suffix == ".parquet" or not place.is_file():  # a damaged file must not be read as text
         return _is_kind(path, (".parquet",))

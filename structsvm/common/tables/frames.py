@@ -31,7 +31,7 @@ def frame_table(frame: Any, source: str = "table") -> Table:
 
         def column(name: str) -> Any:
             return frame[own[name]]
-    elif hasattr(frame, "__arrow_c_stream__"):  # of Arrow, DuckDB, narwhals, Ibis, ...
+    elif hasattr(frame, "__arrow_c_stream__"):  # Arrow, DuckDB, narwhals, Ibis, ...
         table = pa.table(frame)
         names, column = table.column_names, table.column
     else:

@@ -18,7 +18,7 @@ def open_tables(table: Any, *, source: str = "table", max_expansion: float | Non
 
     Raise ImportError without pyarrow, and BadInput if there is no table.
     """
-    with needed("reading tables", "pyarrow; it has no wheel for Windows on ARM, use Python for x64 there"):
+    with needed("reading tables", "pyarrow; it has no wheel for Windows on ARM: use Python for x64 there"):
         from structsvm.common.tables.frames import frame_table, parquet_table
         from structsvm.common.tables.text import csv_table, json_table
     if not isinstance(table, (str, PathLike)):

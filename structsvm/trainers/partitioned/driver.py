@@ -46,7 +46,7 @@ PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
 _SIGMA = 0.3
 """Coefficient of the quadratic term of the local problems, relative to the safe value of 1. The bounds hold for any
 coefficient, because the driver computes the best mix. A small coefficient corresponds to a local problem with a smaller
-C, whose weights scatter less; the mix and the scaling on a sample compensate for it. On the data of
+C, whose weights scatter less; the mix and the scaling on a sample compensate for the smaller C. On the data of
 ``experiments/scale_out_rounds.py`` one partition takes 8, 6, 11, 12 and 20 passes at C = 1000 with 0.125, 0.25, 0.3,
 0.5 and 1. With 0.25, several partitions need a third pass at C = 1."""
 
