@@ -45,7 +45,7 @@ def connecting(address: str) -> Iterator[Any]:
     try:
         client = Client(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise BadInput(f"--dask {address}", f"expected a scheduler there, got no answer ({error})") from None
+        raise BadInput(f"--dask {address}", f"expected a scheduler, got no answer ({error})") from None
     with client:
         yield client
 
@@ -114,7 +114,7 @@ def evaluate_there(
 
 @contextlib.contextmanager
 def _saying() -> Iterator[None]:
-    """Turn a ``ClusterError`` into an error of the option, which the command prints as one line."""
+    """Turn a ``ClusterError`` into an error of ``--dask``, which the command prints as one line."""
     from structsvm.dask.cluster import ClusterError
 
     try:

@@ -1,4 +1,4 @@
-"""Insert names from the package, such as those of losses, and names of values into a help text on request."""
+"""Complete help texts on request, with names from the package, such as those of losses, and names of values."""
 
 from __future__ import annotations
 

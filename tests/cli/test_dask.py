@@ -82,7 +82,7 @@ def test_bad_options(options, message, scheduler, cli):
 def test_no_scheduler(cli, monkeypatch):
     monkeypatch.setattr("structsvm.cli.dask._SECONDS", 0.5)
     said = cli.refuses("train all.store -o m.npz --dask tcp://127.0.0.1:9")
-    assert "--dask tcp://127.0.0.1:9: expected a scheduler there, got no answer" in said
+    assert "--dask tcp://127.0.0.1:9: expected a scheduler, got no answer" in said
 
 
 def test_workers_that_end_late_do_not_fail_a_command_that_is_done(cli, monkeypatch):

@@ -20,7 +20,7 @@ _PARAMS = frozenset(
         "user_query", "ubi", "hl", "facet", "stats", "spellcheck",
     )
 )  # fmt: skip
-"""Known parameters, including those of components, such as ``hl.fl``, also per field
+"""Known parameters; ``_OF_COMPONENT`` matches those of components, such as ``hl.fl``, also per field
 (``f.price.facet.range.gap``)."""
 
 _OF_COMPONENT = re.compile(r"(hl|facet|stats|spellcheck)\..+|f\.[\w-]+\.(hl|facet|stats)\..+", re.ASCII)

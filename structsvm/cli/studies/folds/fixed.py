@@ -41,7 +41,7 @@ def measure_fixed(
 ) -> list[Measured]:
     """Return the measures of a baseline on a part of each fold, ``"validation"`` or ``"test"``.
 
-    Ties of a feature are averaged over their orders, as a file may list relevant documents first.
+    For a feature, measures are averaged over the orders of ties, as a file may list relevant documents first.
     """
     parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
     score, name = _scorer(baseline, parts[0])
