@@ -229,7 +229,7 @@ def _of_scores(
 
 
 def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
-    """Raise if a csv file from predict has the query or document of another row."""
+    """Raise if the ids in a file from predict differ from those of the rows."""
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
     numbers = range(rows.n_rows) if rows.order is None else rows.order.tolist()

@@ -61,7 +61,7 @@ class Ids(Group):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns of features; None for all others."""
+        """The columns of features; None for all columns without another role."""
         return None
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class Table(Columns):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns of features; None for all others."""
+        """The columns of features; None for all columns without another role."""
         return None if self.features is None else split_names(self.features)
 
     @property

@@ -30,7 +30,7 @@ class Learning(Group):
 
     by_rank: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="One of RUNS, to order by its rank column; repeat for more."),
+        typer.Option(metavar="FILE", help="A file of RUNS to order by its rank column; repeat for more."),
     ] = None
     weights_for: Annotated[
         str | None,
@@ -95,7 +95,7 @@ def fuse(
     learning: Learning,
     columns: Ids,
     tag: Annotated[str, "Name (tag) of the output run."] = "structsvm",
-    save: Annotated[Path | None, "File for the model of all judged topics (.npz)."] = None,
+    save: Annotated[Path | None, "File for the model trained on all judged topics (.npz)."] = None,
     as_json: AsJson = False,
     per_query: PerQuery = False,
     jobs: Jobs = -1,
@@ -192,7 +192,7 @@ def _print_weights(
     if not table:
         _check_no_table(learning, columns)
     if table == (qrels is not None):
-        raise BadInput("--qrels", "expected it with runs, and without it a table", "a table has labels")
+        raise BadInput("--qrels", "required for runs, not allowed for a table", "a table has labels")
     depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
     with working("reading") as status:
         lists: Any = (

@@ -236,7 +236,7 @@ class Shown(_Strict, kw_only=True):
     query_id: Annotated[str | None, said("The token, under its name in UBI.")]
     serve: Served
     why: Annotated[str | None, said("Why the list is not interleaved.")] = None
-    documents: Annotated[list[str] | None, said("Null if production's ranking, to be shown, was not given.")]
+    documents: Annotated[list[str] | None, said("Null if production's ranking was not given; show it then.")]
     replayed: Annotated[bool, said("Whether the list was shown before under this request id.")]
 
 

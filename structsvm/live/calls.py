@@ -48,7 +48,7 @@ def wrong_type(error: msgspec.ValidationError) -> Refused:
 
 
 def check_show(call: Show, config: Mapping[str, Any]) -> None:
-    """Fill in the length of the page; raise Refused for rankings that do not fit the experiment, or a page too long."""
+    """Fill in the length of the page; raise Refused if it is too long, or if rankings do not fit the experiment."""
     known, most = config["rankers"], config["length"]
     if not call.rankings:
         raise Refused(422, "bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')

@@ -83,7 +83,7 @@ def continued(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hashes of the settings by which the engines rank."""
+    """Return the hashes of the settings that determine how the engines rank."""
     assert made.engines is not None
     if set(made.engines) != set(made.rankers):
         raise BadInput(

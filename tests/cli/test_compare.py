@@ -281,7 +281,7 @@ def test_features_models_and_runs_are_baselines(rows, cli):
     assert found["wins"] + found["losses"] + found["ties"] == 30
     Path("other.run").write_text("no Q0 d1 1 2.0 x\n")
     for name, said in (
-        ("other.run", "expected a run of these queries"),
+        ("other.run", "expected a run with queries and documents of DATA"),
         ("bm52", "expected a method of the comp"),
     ):
         assert said in cli.refuses(f"compare named.txt --baseline {name}")

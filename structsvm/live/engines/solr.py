@@ -12,7 +12,7 @@ from structsvm.live.engines.answers import Dialect, Names, Object, Query, Unknow
 
 _PARAMS = frozenset(
     (
-        # keys that affect ranking, sent to all engines
+        # parameters that affect ranking, sent to all engines
         "q", "q.op", "q.alt", "df", "defType", "qf", "pf", "pf2", "pf3", "ps", "ps2", "ps3", "qs", "mm", "mm.autoRelax",
         "tie", "bq", "bf", "boost", "uf", "sow", "stopwords", "lowercaseOperators", "fq", "rq", "NOW", "TZ",
         # paging, texts and formats of a response

@@ -101,7 +101,7 @@ def _by_run(path: Path) -> Callable[[QueryData], Float]:
         keys = zip(part.qid.astype(str).tolist(), part.docid.astype(str).tolist(), strict=True)
         scores = np.array([known.get(key, -math.inf) for key in keys])
         if not np.isfinite(scores).any():
-            raise BadInput(path, "expected a run of these queries and documents, got others")
+            raise BadInput(path, "expected a run with queries and documents of DATA, got only others")
         return scores
 
     return score

@@ -32,7 +32,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True)
 class Part:
-    """Queries on disk: whole files one after the other, or some queries (by number) of one file."""
+    """Queries on disk: all queries of several files, in order, or some queries of one file, by number."""
 
     files: tuple[Path, ...]
     queries: tuple[int, ...] | None = None
