@@ -75,7 +75,7 @@ def test_search_names_equals(cli):
     record = cli.json(command)
     assert record["methods"][0]["means"] == record["methods"][1]["means"]
     assert record["equal"] == ["svm-map"]
-    assert "Equal to it: svm-map" in cli(command)
+    assert "Equal to the best: svm-map" in cli(command)
 
 
 def fusion(values):

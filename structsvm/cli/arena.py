@@ -1,4 +1,4 @@
-"""``structsvm arena``: the best of several models, prompts or rankers, from pairwise votes."""
+"""``structsvm arena``: find the best of several models, prompts or rankers by pairwise votes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ VotesFile = Annotated[
     Path,
     typer.Argument(
         metavar="VOTES",
-        help="Table with one row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner and, if known, question, "
-        "judge, time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
+        help="Table with one row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner and, if known, question, judge "
+        "and time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
     ),
 ]
 
@@ -28,12 +28,12 @@ VotesFile = Annotated[
 class Voting(Group):
     """Options for reading votes, and for the decision."""
 
-    alpha: Annotated[float, "Probability of a wrong verdict, over all looks."] = 0.05
-    epsilon: Annotated[float, "Accept a win rate above 1/2 - EPSILON against every other model."] = 0.0
+    alpha: Annotated[float, "Largest probability of a wrong verdict, over all looks."] = 0.05
+    epsilon: Annotated[float, "A win rate above 1/2 - EPSILON against every other model suffices."] = 0.0
     top: Annotated[int, "Number of best models to find."] = 1
     order: Annotated[
         str,
-        "matched: both orders of showing count in equal numbers. random: the order of each vote was drawn at random. "
+        "matched: count equal numbers of votes in both orders. random: the order of each vote was drawn at random. "
         "unknown: it is not known which was shown first.",
     ] = "matched"
     cluster: Annotated[
@@ -60,7 +60,7 @@ def report(
     voting: Voting,
     unordered: Annotated[
         bool,
-        typer.Option("--unordered", help="Rows are not in time order; the verdict holds at one look only."),
+        typer.Option("--unordered", help="Rows are not in time order; the verdict holds for one look only."),
     ] = False,
     elo: Annotated[
         float | None, typer.Option(help="Also print Elo ratings around this base, such as 1000.")
@@ -106,8 +106,8 @@ def next_(
     ] = None,
     *,
     voting: Voting,
-    seed: Annotated[int, typer.Option(min=0, help="Seed; with the same votes it draws the same pairs.")] = 0,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Output CSV; - for the terminal.")] = Path(
+    seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed and votes give the same pairs.")] = 0,
+    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file; - is standard output.")] = Path(
         "-"
     ),
 ) -> None:

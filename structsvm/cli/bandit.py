@@ -1,4 +1,4 @@
-"""``structsvm bandit``: the cost of finding the best ranker by duels."""
+"""``structsvm bandit``: simulate how much it costs to find the best ranker by duels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Players = dict[str, tuple[str, dict[str, Any]]]
 class Letor(Group):
     """Options of a simulation on LETOR data: the rankers, the simulated users, and the regret of a ranker."""
 
-    gap: Annotated[str, "LETOR: regret of an arm from its duels (pairs) or mean NDCG@10 (ndcg)."] = "pairs"
+    gap: Annotated[str, "LETOR: regret of an arm by its duels (pairs) or by mean NDCG@10 (ndcg)."] = "pairs"
     model: Annotated[
         list[Path] | None, "LETOR: a saved model as ranker instead of features; repeat for more."
     ] = None
@@ -69,14 +69,14 @@ def simulate(
     ] = None,
     horizon: Annotated[float, "Number of comparisons per run."] = 1e5,
     runs: Annotated[int, "Number of runs per algorithm."] = 10,
-    regret: Annotated[str, "Regret of a duel: average, sum or least (weak) of its arms' gaps."] = "average",
+    regret: Annotated[str, "Regret of a duel: average, sum or minimum (weak) of its arms' gaps."] = "average",
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of all random numbers; the same seed gives the same result.")
     ] = 0,
     jobs: Jobs = 1,
     report: Report = None,
     as_json: AsJson = False,
-    checkpoint: Annotated[Path | None, "Folder for finished runs; the same command continues."] = None,
+    checkpoint: Annotated[Path | None, "Folder for finished runs; the same command resumes from it."] = None,
     *,
     letor: Letor,
     table: Table,
@@ -150,14 +150,14 @@ def _players(text: str, regret: str, horizon: int) -> Players:
             try:
                 options[key] = int(value) if value.lstrip("+-").isdigit() else float(value)
             except ValueError:
-                problem = f"expected options as name:alpha=0.6, got {setting!r}"
+                problem = f"expected options as in name:alpha=0.6, got {setting!r}"
                 raise BadInput(f"--algorithms {label}", problem) from None
         try:
             made = make(name, 4, horizon, **options)
         except ValueError as error:
             raise BadInput(f"--algorithms {label}", f"{error}") from error
         if regret == "sum" and getattr(made, "compares_sets", False):
-            problem = f"for pairs, but {name} compares sets"
+            problem = f"requires algorithms that compare pairs, but {name} compares sets"
             raise BadInput("--regret sum", problem, "use average or weak, or leave it out")
         if label in players:
             raise BadInput("--algorithms", f"expected each name once, got {label!r} twice")
@@ -183,7 +183,7 @@ def _matrix_world(path: Path) -> Any:
 def _letor_world(
     path: Path, letor: Letor, *, seed: int, jobs: int, table: Table
 ) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:
-    """Return the world, its estimated matrix, the names of the arms, and their description."""
+    """Return the world, its estimated matrix, the names of the arms, and the facts to report."""
     from structsvm.online.simulation.letor_world import ndcg_table
     from structsvm.online.simulation.worlds import NoWinner
 
@@ -202,7 +202,7 @@ def _letor_world(
                 callback=lambda share: shown.update(task, completed=share),
             )  # fmt: skip
     except NoWinner as error:
-        tried = f"none among {len(names)} by {letor.samples} interleavings per pair"
+        tried = f"none among {len(names)} after {letor.samples} interleavings per pair"
         problem = f"expected a ranker that beats every other, got {tried}"
         raise BadInput(path, problem, "use --gap ndcg, or try more --samples") from error
     leader = int(alive.winners[0])
@@ -242,7 +242,7 @@ def _assumptions(matrix: Any) -> list[tuple[str, str]]:
     known = online.assumption_report(matrix)
     facts = [("arms", str(known.n_arms)), ("Condorcet winner", "no" if known.condorcet is None else "yes")]
     if known.smallest_gap is not None:
-        facts.append(("its smallest margin", f"{known.smallest_gap:.4g}"))
+        facts.append(("smallest margin of the winner", f"{known.smallest_gap:.4g}"))
     facts.append(("total order", "no" if known.total_order is None else "yes"))
     drawn = f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)"
     facts.append(("arms tied with another arm", drawn))
@@ -276,7 +276,8 @@ def _read_matrix(path: Path) -> Any:
                     if len(archive.names) != 1:
                         raise Damaged(f"the arrays {', '.join(sorted(archive.names)) or 'none'}")
                     return archive.array(*archive.names)
-            return np.array(np.lib.format.open_memmap(path, mode="r"))  # a map cannot exceed its file
+            # a memory map cannot be larger than its file, whatever shape the header states
+            return np.array(np.lib.format.open_memmap(path, mode="r"))
         except ValueError as error:
             problem = f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
             raise BadInput(path, problem) from None

@@ -25,7 +25,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
 
-Log = Annotated[Path, "<LOG> Click log in a format of --format."]
+Log = Annotated[Path, "<LOG> Click log, in the format that --format names."]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Reading(Group):
 
     format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet, .jsonl."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
-    max_position: Annotated[int | None, "Ignore later positions, counted from 1. (default: 1000)"] = None
+    max_position: Annotated[int | None, "Last position to read, counted from 1. (default: 1000)"] = None
     application: Annotated[str | None, "UBI: read only this application."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
     query: Annotated[str | None, "Column of the query in a table. (default: query)"] = None
@@ -74,7 +74,7 @@ Candidates = Annotated[Path, "<DATA> Candidates of each query: text or a table w
 Holdout = Annotated[
     float,
     "Share of the queries that train leaves out and only evaluate uses; the same share gives the same "
-    "queries. (By time: --until to train, --since to evaluate.) (default: 0, all queries for both)",
+    "queries. (To split by time: --until for train, --since for evaluate.) (default: 0, all queries for both)",
 ]
 Theta = Annotated[
     Path | None,
@@ -153,8 +153,8 @@ def train(
     data: Candidates,
     output: Annotated[Path, "-o The model to write (.npz)."],
     C: Annotated[float | None, "Trade-off; default: chosen by held-out clicks."] = None,
-    loss: Annotated[str, "pairs, mean_pairs, dcg or mrr; the last two also with a cut-off: dcg@10."] = "pairs",
-    weighting: Annotated[str, "ips, or policy for logs of the top documents of several rankers."] = "ips",
+    loss: Annotated[str, "pairs, mean_pairs, dcg or mrr, or with a cut-off, dcg@10."] = "pairs",
+    weighting: Annotated[str, "ips, or policy for logs that show the top documents of several rankers."] = "ips",
     theta: Theta = None,
     scale: Scale = "none",
     holdout: Holdout = 0.0,
@@ -217,14 +217,14 @@ class Estimate(Group):
         Path | None,
         "Trust bias: a file with alpha and beta of each position, one pair per line, instead of --theta.",
     ] = None
-    most_unseen: Annotated[float, "Largest share of DCG discounts on documents never shown."] = 0.2
+    most_unseen: Annotated[float, "Largest allowed share of DCG discounts on documents never shown."] = 0.2
     weighting: Annotated[str | None, "policy, ips or logged. (default: policy; --probability: logged)"] = None
-    gaps: Annotated[str, "Positions of a list without an impression: empty, or lost."] = "empty"
+    gaps: Annotated[str, "Meaning of positions of a list without an impression: empty, or lost."] = "empty"
 
     def options(self) -> dict[str, Any]:
         """Return the arguments of evaluate_from_clicks, with the propensities read from a file."""
         if self.theta is not None and self.trust is not None:
-            raise BadInput("--theta", "expected none with --trust, which has its own numbers per position")
+            raise BadInput("--theta", "expected none with --trust, which replaces it")
         given = _theta(self.theta) if self.trust is None else _trust(self.trust)
         named = {name: getattr(self, name) for name in ("k", "most_unseen", "weighting", "gaps")}
         return named | {"propensities": given}
@@ -300,11 +300,11 @@ def evaluate(
 
 def judge(
     log: Log,
-    output: Annotated[Path, "-o Qrels, or a table if it ends in .tsv."],
+    output: Annotated[Path, "-o File to write: qrels, or a table if its name ends in .tsv."],
     method: Annotated[str, "Method: coec, ips or sdbn."] = "coec",
     levels: Annotated[
         str | None,
-        "Values from which grades 1, 2, ... begin. (default: for coec 0.5,1,2 times the clicks of an average document; "
+        "Smallest values of the grades 1, 2, ... (default: for coec 0.5,1,2 times the clicks of an average document; "
         "otherwise 0.1,0.3,0.6)",
     ] = None,
     theta: Theta = None, *, reading: Reading,
@@ -314,7 +314,7 @@ def judge(
     paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
     if output.suffix in (".csv", ".parquet"):
         raise BadInput(
-            "--output", f"expected a name in .tsv for a table, or any other for TREC judgments, got {output}"
+            "--output", f"expected .tsv for a table, or no table suffix for TREC judgments, got {output}"
         )
     limits = None
     if levels is not None:
@@ -358,7 +358,7 @@ _IDS = ("query", "document", "docid")
 """Additional fields that are read from the candidates."""
 
 _MOST_LEARNED = 0.2
-"""Share of queries with the same counts as in the training log that triggers a warning; a few agree by chance."""
+"""Share of queries with the same counts as in the training log above which a warning appears; some agree by chance."""
 
 
 def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
@@ -390,7 +390,7 @@ def _candidates(data: Path, table: Table) -> Any:
     rows = table.read(data, labels=False)
     if rows.docid is None:
         problem = "expected the id of each document, as in the log, got none"
-        raise BadInput(data, problem, "add #docid = ... to LETOR text, or pass --docid for a table")
+        raise BadInput(data, problem, "in text add #docid = ..., in a table name their column with --docid")
     return rows
 
 
@@ -477,7 +477,7 @@ def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
             try:
                 ids = ids.astype(known.dtype)
             except ValueError:
-                problem = f"the log has numbers such as {known[0]}, the data {ids[0]!s}"
+                problem = f"the log has numbers such as {known[0]}, but the data have {ids[0]!s}"
                 raise BadInput("ids", problem) from None
         elif known.dtype.kind not in "iu" and ids.dtype.kind in "iu":
             ids = ids.astype(str)

@@ -80,7 +80,7 @@ class Study(Group):
     scale: Scale = "none"
     monotone: Monotone = None
     positive: Positive = False
-    folds: Annotated[int, "Number of parts that a single file is split into."] = 5
+    folds: Annotated[int, "Number of folds that a single file is split into."] = 5
     seed: Annotated[
         int,
         "Seed of the shuffle before the split, and of random methods. Folds also depend on the order of the queries "
@@ -95,7 +95,7 @@ class Study(Group):
             "faster. Results do not depend on it.",
         ),
     ] = -1
-    work: Annotated[Path | None, "Folder of finished results, from which a stopped run continues."] = None
+    work: Annotated[Path | None, "Folder for finished results, from which a stopped run continues."] = None
 
     @property
     def methods(self) -> list[str]:
@@ -149,7 +149,7 @@ class Study(Group):
         return find_folds(data, n_folds=self.folds, random_state=self.seed, columns=columns, **options)
 
     def run(self, folds: Any, table: TrainingTable, measures: Any, training: Any, **options: Any) -> Any:
-        """Train and measure all methods on all folds; a progress bar counts cells."""
+        """Train and measure all methods on all folds; a progress bar counts pairs of a method and a fold."""
         from structsvm.cli.studies import folds as comparison
 
         with bar("training", "{task.fields[last]}", counts=True) as shown:
@@ -179,7 +179,7 @@ def compare(
     data: Source,
     metric: Annotated[
         list[str] | None,
-        "Measure on the test queries; repeat for more. Differences are tested in each. (default: map, ndcg@10)",
+        "Measure on the test queries; repeat for more. Differences are tested in each measure. (default: map, ndcg@10)",
     ] = None,
     baseline: Annotated[
         list[str] | None,
@@ -250,13 +250,13 @@ def _print_comparison(results: Any, study: Study) -> None:
         headline(results) + (f" C was chosen by {study.select} on validation queries." if with_C else "")
     )
     if study.work is not None and results.reused:
-        note(f"{results.reused} of {results.reused + results.computed} cells found in {study.work}")
+        note(f"{results.reused} of {results.reused + results.computed} results found in {study.work}")
 
 
 def search(
     data: Source,
     validation: Annotated[
-        Path | None, "A file of validation queries; without it, queries of DATA are cross-validated."
+        Path | None, "Queries to choose on; without it, DATA is split for cross-validation over queries."
     ] = None,
     *,
     study: Study,
@@ -374,7 +374,7 @@ def _print_search(results: Any, best: Any) -> None:
     at = "" if chosen is None else f" with C = {chosen:.4g}"
     typer.echo(f"Best: {best.name}{at}, mean {select} {mean:.4f} on validation queries")
     if equal := _equal(results, best):
-        typer.echo(f"Equal to it: {', '.join(equal)}")
+        typer.echo(f"Equal to the best: {', '.join(equal)}")
 
 
 def _warn_unconverged(results: Any, tol: float) -> None:

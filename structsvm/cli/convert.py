@@ -31,7 +31,7 @@ def convert(
         typer.Argument(
             metavar="SOURCE",
             help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input) or a table with named columns "
-            "(a .csv or .tsv file; Parquet files: one, a folder, or a pattern in quotes); with --check a store.",
+            "(a .csv or .tsv file; a Parquet file, a folder of them, or a pattern in quotes); with --check a store.",
             callback=paths.stdin_as_path,
         ),
     ],
@@ -42,7 +42,7 @@ def convert(
     dtype: Annotated[
         str | None, "float64, or float32 for half the size. (default: float64, or the type of the table)"
     ] = None,
-    matrix: Annotated[str, "dense, sparse, or auto: sparse if nine of ten cells are 0."] = "auto",
+    matrix: Annotated[str, "dense, sparse, or auto: sparse if at least nine in ten cells are 0."] = "auto",
     n_features: Annotated[int | None, "Number of features. (default: the highest in the file)"] = None,
     percentiles: Annotated[
         bool,
@@ -64,9 +64,9 @@ def convert(
         _check(source, store)
         return
     if store is None:
-        raise BadInput("STORE", "expected the folder to write, got none", "convert SOURCE STORE")
+        raise BadInput("STORE", "the name of a folder is required", "use convert SOURCE STORE")
     if store.suffix in (".parquet", ".csv", ".tsv", ".txt"):
-        problem = "expected the name of a folder, got one of a file"
+        problem = "expected the name of a folder, got that of a file"
         raise BadInput(store, problem, "convert writes a store, usually called <name>.store")
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype is not None:
@@ -142,6 +142,6 @@ def _check(source: Path, store: Path | None) -> None:
         typer.echo("All arrays are as they were written.")
         return
     typer.echo(
-        "All values are valid, but changes cannot be detected, as this store is of an earlier version, without "
+        "All values are valid, but changes cannot be detected, as an earlier version wrote this store, without "
         "checksums. Convert the data again to add them."
     )

@@ -114,7 +114,7 @@ def evaluate_there(
 
 @contextlib.contextmanager
 def _saying() -> Iterator[None]:
-    """Turn a ``ClusterError`` into an error of the option, which the command prints as one line."""
+    """Turn a ``ClusterError`` into an error of ``--dask``, which the command prints as one line."""
     from structsvm.dask.cluster import ClusterError
 
     try:

@@ -31,8 +31,8 @@ def list_(as_json: AsJson = False) -> None:
 def describe(
     path: Annotated[
         Path,
-        "<PATH> A LETOR text, a table with named columns (.csv, .tsv, Parquet), a store, a TREC run or judgments, "
-        "JSON Lines.",
+        "<PATH> A LETOR text, a table with named columns (.csv, .tsv, Parquet), a store, a TREC run, judgments, "
+        "or JSON Lines.",
     ],
     *,
     table: Table,
@@ -64,7 +64,7 @@ def make(
     path: Annotated[Path, "<PATH> The file or folder to write; it must not exist."],
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-O", metavar="KEY=VALUE", help="An option; repeat for more."),
+        typer.Option("--option", "-O", metavar="KEY=VALUE", help="Option of the data set; repeat for more."),
     ] = None,
 ) -> None:
     """Write the synthetic data set NAME to PATH; the same options give the same bytes."""
@@ -73,8 +73,8 @@ def make(
     for pair in option or ():
         key, equals, value = pair.partition("=")
         if not equals or key not in known.get(name, {}):
-            allowed = ", ".join(known.get(name, {})) or f"a name of {', '.join(known)}"
-            raise BadInput(f"--option {pair}", f"expected KEY=VALUE with a key of {allowed}")
+            allowed = ", ".join(known.get(name, {})) or f"of {', '.join(known)}"
+            raise BadInput(f"--option {pair}", f"expected KEY=VALUE with one of the keys {allowed}")
         try:
             options[key] = json.loads(value)
         except json.JSONDecodeError:

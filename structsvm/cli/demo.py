@@ -30,7 +30,7 @@ def demo(
         status.update("writing the page")
         paths.write_text(output, task_room.page(outcome))
     columns, rows = task_room.results_table(outcome)
-    # two tables, as one would be wider than a terminal of 80 columns
+    # two tables, as a single table would be wider than a terminal of 80 columns
     for title, chosen in ((task.title, slice(1, 5)), ("Training", slice(5, None))):
         typer.echo(title)
         shown = [[row[0], *row[chosen]] for row in rows if any(row[chosen])]

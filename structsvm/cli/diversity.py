@@ -142,7 +142,7 @@ def train(
 ) -> None:
     """Learn from the labelled sets of DATA which documents to choose, and write the model.
 
-    Ctrl-C stops after the pass in progress and saves the model so far (exit code 130).
+    Ctrl-C stops training after the current pass and saves the best model so far (exit code 130).
     """
     paths.check_model_output(output, [paths.check_input(data)])
     levels = _levels(only.level) if only.level else None
@@ -176,7 +176,7 @@ def train(
     model.save(output)
 
     fit = model.fit_
-    unused = f" ({model.n_uninformative_} teach nothing)" if model.n_uninformative_ else ""
+    unused = f" ({model.n_uninformative_} uninformative)" if model.n_uninformative_ else ""
     documents = sum(map(len, found.sets))
     typer.echo(f"data       {len(found.sets)} candidate sets, {documents} documents{unused}")
     if isinstance(model, structsvm.SVMDiv):
@@ -270,7 +270,7 @@ def compare(
     """Measure models and fixed methods on the labelled sets of DATA.
 
     Wins, losses and p (Wilcoxon, two-tailed, over the queries) compare the first model with the others or, without a
-    model, the first method. With --marks the marked documents are to be covered, and similar ones count once.
+    model, the first method. With --marks the marked documents are to be covered, and similar documents count once.
     """
     paths.check_input(data)
     models = {path.stem: _load(paths.check_input(path)) for path in model or ()}
@@ -288,8 +288,8 @@ def compare(
     read = readers.read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:
-        problem = "expected documents with subtopics to measure by, got none"
-        raise BadInput(data, problem, "apply needs no labels")
+        problem = "expected documents with subtopics, got none"
+        raise BadInput(data, problem, "measures need them; apply does not")
     remarks: list[str] = []
     if not method:
         method, remarks = usual_methods(found)
@@ -340,7 +340,7 @@ def _level(text: str) -> Level:
         if not colon and name not in ("appears", "title"):
             raise ValueError
     except (KeyError, ValueError):
-        expected = "appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2, or levels by name alone"
+        expected = "appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2, or one name of levels"
         raise BadInput(f"--level {text}", f"expected {expected}") from None
     level: Level = getattr(features.Level, name)(*numbers)
     return level
@@ -363,7 +363,7 @@ def _load(path: Path) -> Selector:
 
 
 def _costs(found: LabelledSets, budget: float | None) -> list[Any] | None:
-    """Return the stated cost of each document, or its number of words, but at least 1: costs must be positive."""
+    """Return the stated cost of each document, or else its number of words, at least 1, as costs must be positive."""
     if budget is None:
         return None
     if stated := [one.costs for one in found.sets if one.costs is not None]:
@@ -390,7 +390,7 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
         (topic, s.ids[d], float(len(own) - k)) for topic, s, own in each for k, d in enumerate(own.tolist())
     ]
     if not rows:
-        raise BadInput("--run", "expected documents to write, got none: the budget is below every document")
+        raise BadInput("--run", "expected documents to write, got none: the budget is below every cost")
     readers.write_run(readers.Run.from_arrays(*map(list, zip(*rows, strict=True)), tag=tag), path)
 
 

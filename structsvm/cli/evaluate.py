@@ -55,9 +55,9 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="SCORES",
-            help="One score per line, in the order of the rows of DATA (for a store: of its source file), whose "
-            "number is checked; or a csv or Parquet file from predict, whose ids are checked, too. If DATA are TREC "
-            "judgments, a TREC run; with --dask, the model that ranks.",
+            help="One score per line, in the order of the rows of DATA (for a store: of its source file); the number "
+            "of lines is checked. Or a csv or Parquet file from predict, whose ids are checked, too. If DATA are "
+            "TREC judgments, a TREC run; with --dask, the model that ranks.",
             callback=lambda scores: list(map(paths.stdin_as_path, scores)),
         ),
     ],
@@ -113,7 +113,7 @@ def evaluate(
     elif _kind(data) == "run" and "qrels" in map(_kind, scores):
         raise BadInput(data, "expected judgments, got a TREC run", "judgments come first, the run second")
     elif common_topics:
-        raise BadInput("--common-topics", f"expected TREC judgments and a run, got {data} of another kind")
+        raise BadInput("--common-topics", f"expected TREC judgments and a run, got other data in {data}")
     else:
         found = _of_scores(data, scores, columns, names, **rules)
     tests, table = _tests(found, names)
@@ -150,7 +150,7 @@ def _print_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_quer
 
 
 def _print_means(found: Mapping[str, _Measured]) -> None:
-    """Print one line of means per file, with intervals, and the number of topics if files differ in it."""
+    """Print one line of means per file, with intervals, and the number of topics if it differs between files."""
     from structsvm.plots.pages import Column
 
     results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
@@ -172,7 +172,7 @@ def _print_means(found: Mapping[str, _Measured]) -> None:
 
 
 def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[Any], Any]:
-    """Return the tests against the first file, over the queries of all files, and their table; none for one query."""
+    """Return the tests against the first file over the queries in all files, and their table; none for one query."""
     from structsvm.cli.studies.folds import Measures, MethodResult, Results
     from structsvm.cli.studies.folds.page import tests_table
 
@@ -193,7 +193,7 @@ def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[A
 def _of_runs(
     qrels: Path, files: Sequence[Path], names: list[str], *, complete: bool, **rules: Any
 ) -> dict[str, _Measured]:
-    """Return the measures of TREC runs by their names."""
+    """Return the measures of each TREC run, keyed by its name."""
     judgments, runs = readers.read_qrels(qrels), list(map(readers.read_run, files))
     found = {}
     for name, path, run in zip(names_of_runs(files, [run.tag for run in runs]), files, runs, strict=True):
@@ -206,7 +206,7 @@ def _of_runs(
 def _of_scores(
     data: Path, files: Sequence[Path], columns: Columns, names: list[str], **rules: Any
 ) -> dict[str, _Measured]:
-    """Return the measures of files of scores by path."""
+    """Return the measures of each file of scores, keyed by its path."""
     # features are not used, so missing ones are filled
     options: dict[str, Any] = {"features": ()} if paths.is_table(data) else {}
     rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
@@ -229,13 +229,13 @@ def _of_scores(
 
 
 def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
-    """Raise if a csv file from predict has the query or document of another row."""
+    """Raise if the ids in a file from predict differ from those of the rows."""
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
     numbers = range(rows.n_rows) if rows.order is None else rows.order.tolist()
     for row, query, document in zip(numbers, queries, documents, strict=True):
         known, of = ids[row]
-        # documents without an id are row numbers
+        # without document ids in DATA, predict writes row numbers
         if known != str(query) or (document is not None and of not in (str(document), str(row + 1))):
             raise BadInput(
                 f"{scores}, row {row + 1}",

@@ -28,8 +28,8 @@ def show(
     """Show the weights of MODEL, or the features of its trees, largest first.
 
     scaled is the weight of the feature as scaled by the model, which makes features comparable; raw is the weight of
-    the original feature, the amount that one unit adds to the score. For trees: the number of splits, and the range of
-    scores that trees and bins using only this feature add.
+    the original feature, the amount that one unit of it adds to the score. For trees: the number of splits, and the
+    range of scores that trees and bins using only this feature add.
     """
     ranker = load_ranker(model)
     table = _of_trees(ranker) if hasattr(ranker, "leaves_") else _of_linear(ranker)
@@ -38,7 +38,7 @@ def show(
 
         data = _read(rows, columns, ranker)
         if data.y is None:
-            raise BadInput(rows, "expected labels, got none", "importance is the loss in a measure")
+            raise BadInput(rows, "expected labels, got none", "importance is the drop of a measure")
         with ordered_columns():
             options: Any = {"measure": measure, "random_state": 0}
             result = permutation_importance(ranker, data.X, data.y, qid=data.qid, **options)
@@ -55,7 +55,7 @@ def show(
 def explain(
     model: Annotated[Path, "<MODEL> A linear or tree model that train or search wrote."],
     data: Data,
-    query: Annotated[str, "The query of both documents."],
+    query: Annotated[str, "Id of the query of both documents."],
     a: Annotated[str, typer.Option("--a", help="Id of a document, or its rank by the model.")],
     b: Annotated[str, typer.Option("--b", help="Id of the other document, or its rank.")],
     as_json: AsJson = False,
@@ -127,7 +127,7 @@ def _of_linear(ranker: Any) -> list[dict[str, Any]]:
 
     form = linear_form(ranker)
     if form.within_query:
-        note("scaled within queries: there are no weights of raw features")
+        note("the model scales within queries, so that raw features have no weights")
     raw = {} if form.within_query else {"raw": form.raw_weights.tolist()}
     return _rows({"feature": list(form.names), "scaled": form.weights.tolist()} | raw)
 

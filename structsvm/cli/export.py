@@ -20,12 +20,12 @@ from structsvm.common.files import replacing
 def export(
     model: Annotated[Path, "<MODEL> A linear or tree model that train or search wrote."],
     to: Annotated[str, "One of {formats}."],
-    output: Annotated[Path | None, "-o The file to write; standard output without it."] = None,
+    output: Annotated[Path | None, "-o The file to write. (default: standard output)"] = None,
     feature_names: Annotated[Path | None, "The engine's feature names, one per line, in order."] = None,
     name: Annotated[str | None, "Name of the model in the engine. (default: the name of MODEL)"] = None,
     unmatched: Annotated[
         list[str] | None,
-        "Meaning, in training, of a feature without a match: zero or missing, for all or by name: "
+        "How training data record that a feature does not match: zero or missing, for all features or by name, as in "
         "title=zero,price=missing. (default: missing for features with missing values in training, else zero)",
     ] = None,
     engine_version: Annotated[
@@ -35,8 +35,8 @@ def export(
     feature_queries: Annotated[Path | None, "For elastic: JSON file with the query of each feature."] = None,
     check: Annotated[
         Path | None,
-        "Rows to score from the exported text by the rules of the engine; empty cells are features without a value. "
-        "Fails if scores differ.",
+        "Rows to score with the exported model by the rules of the engine; empty cells are features without a value. "
+        "The command fails if scores differ.",
     ] = None,
     *,
     columns: Table,

@@ -45,7 +45,7 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input), a table with named columns (a "
-        "file .csv or .tsv; Parquet files: one, a folder, or a pattern in quotes), or a store.",
+        ".csv or .tsv file; a Parquet file, a folder of them, or a pattern in quotes), or a store.",
         callback=paths.stdin_as_path,
     ),
 ]
@@ -53,7 +53,7 @@ Data = Annotated[
 
 @dataclass(frozen=True)
 class Ids(Group):
-    """Names of the columns of labels and ids of a table."""
+    """Names of the columns of a table that hold labels and ids."""
 
     label: Annotated[str, "Column of the labels in a table."] = "label"
     qid: Annotated[str, "Column of the query ids in a table."] = QID
@@ -61,11 +61,11 @@ class Ids(Group):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns of features; None means all columns without another role."""
+        """The columns of features; None for all columns without another role."""
         return None
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the arguments that differ from the reader's defaults; with ``labels=False``, labels are optional."""
+        """Return the arguments of a reader that differ from its defaults; without ``labels`` labels are optional."""
         values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
         optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
         return {name: value for name, value in values.items() if value not in (name, None)} | optional
@@ -79,12 +79,12 @@ class Columns(Ids):
         bool,
         typer.Option(
             "--zero-based",
-            help="LETOR text whose features are numbered from 0; options and messages number them from 1.",
+            help="Features of LETOR text are numbered from 0; options and messages number them from 1.",
         ),
     ] = False
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the arguments that differ from the reader's defaults; with ``labels=False``, labels are optional."""
+        """Return the arguments of a reader that differ from its defaults; without ``labels`` labels are optional."""
         return super().options(labels=labels) | ({"one_based": False} if self.zero_based else {})
 
 
@@ -114,12 +114,12 @@ class Table(Columns):
             _ = self.fill
         names = self.names
         if names is not None and (not all(names) or len(set(names)) < len(names)):
-            problem = "expected different names separated by commas, such as bm25,age"
+            problem = "expected distinct names separated by commas, such as bm25,age"
             raise BadInput(f"--features {','.join(names)}", problem)
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns of features; None means all columns without another role."""
+        """The columns of features; None for all columns without another role."""
         return None if self.features is None else split_names(self.features)
 
     @property
@@ -163,9 +163,10 @@ def read_data(
     labels: bool = True,
     **options: Any,
 ) -> QueryData:
-    """Read a store, a table (its ``columns``, or these ``features``), or text with the ``options`` that are not None.
+    """Read a store or text with the ``options`` that are not None, or the ``columns`` of a table.
 
-    With ``labels=False`` labels are optional. With ``fill="keep"`` missing features are NaN.
+    In a table ``features`` replaces the features of ``columns``. With ``labels=False`` labels are optional. With
+    ``fill="keep"`` missing features are NaN.
     """
     named = (columns or Ids()).options(labels=labels)
     if paths.is_table(paths.check_input(path)):
@@ -177,7 +178,7 @@ def read_data(
     try:
         return readers.read_queries(path, **(named | given))
     except BadInput as error:
-        # the first line may be the names of columns
+        # the file may be a table with another suffix, whose first line holds the names of columns
         if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:
             remedy = "a table has to be a file whose name ends in .csv, .tsv or .parquet"
             raise BadInput(error.argument, error.problem, remedy) from None
@@ -210,7 +211,7 @@ def load_ranker(path: Path) -> Any:
 
 
 def predicted(model: Any, rows: QueryData, path: Path) -> Float:
-    """Return the scores of the rows of a file, whose columns are in the order of the model."""
+    """Return the scores of the rows of a file; its columns must be in the order of the model's features."""
     with naming(path), ordered_columns():
         scores: Float = model.predict(rows.X, qid=rows.qid)
     return scores

@@ -30,18 +30,18 @@ class Learning(Group):
 
     by_rank: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="One of RUNS, to order by its rank column; repeat for more."),
+        typer.Option(metavar="FILE", help="A file of RUNS to order by its rank column; repeat for more."),
     ] = None
     weights_for: Annotated[
         str | None,
         "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
-        "table with columns of query ids, labels and scores, whose empty cells are documents that a list lacks.",
+        "table with columns of query ids, labels and scores, whose empty cells stand for documents that a list lacks.",
     ] = None
     features: Annotated[
         list[str] | None,
         "With --weights-for a table: its columns of scores, a,b,c or repeated. (default: all other columns)",
     ] = None
-    relevance: Annotated[float, "Grade from which a document is relevant."] = 1.0
+    relevance: Annotated[float, "Smallest grade of a relevant document."] = 1.0
     loss: Annotated[
         str | None,
         "One of {losses}; k is any cut-off, as in ndcg@10. (default: map; ndcg@10 with --weights-for)",
@@ -95,7 +95,7 @@ def fuse(
     learning: Learning,
     columns: Ids,
     tag: Annotated[str, "Name (tag) of the output run."] = "structsvm",
-    save: Annotated[Path | None, "Write the model of all judged topics (.npz)."] = None,
+    save: Annotated[Path | None, "File for the model trained on all judged topics (.npz)."] = None,
     as_json: AsJson = False,
     per_query: PerQuery = False,
     jobs: Jobs = -1,
@@ -124,7 +124,7 @@ def fuse(
         return
     _check_no_table(learning, columns)
     if output is None:
-        raise BadInput("--output", "expected a file for the fused run, got none")
+        raise BadInput("--output", "a file for the combined run is required")
     _check_files(runs, qrels, apply, output, save)
     if [tag] != tag.split():
         raise BadInput("--tag", f"expected one word without blanks, got {tag!r}")
@@ -133,7 +133,7 @@ def fuse(
         return
     if qrels is None:
         remedy = "or give --apply MODEL, or for a table of scores --weights-for ENGINE"
-        raise BadInput("--qrels", "expected the judgments to learn from, got none", remedy)
+        raise BadInput("--qrels", "a file of judgments to learn from is required", remedy)
 
     learning.check()
     depth = learning.depth or 1000
@@ -192,7 +192,7 @@ def _print_weights(
     if not table:
         _check_no_table(learning, columns)
     if table == (qrels is not None):
-        raise BadInput("--qrels", "expected the judgments of runs", "a table has its own in the column label")
+        raise BadInput("--qrels", "required for runs, not allowed for a table", "a table has labels")
     depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
     with working("reading") as status:
         lists: Any = (
@@ -266,7 +266,7 @@ def _read_lists(path: Path, columns: Ids, features: list[str] | None) -> QueryDa
         data = read_data(path, columns, fill="keep", features=chosen)
         if features is None and data.feature_names is not None:
             searches = ", ".join(data.feature_names)
-            note(f"{path}: columns taken as searches: {searches}; choose others with --features")
+            note(f"{path}: columns read as scores of searches: {searches}; choose others with --features")
         return data
     except BadInput as error:
         if "a finite label" not in error.problem:

@@ -13,7 +13,7 @@ import typer
 
 
 class Group:
-    """Base of dataclasses whose fields are options: a command takes one as a parameter."""
+    """Base of dataclasses whose fields are options; a command takes the dataclass as one parameter."""
 
 
 _TEXT = re.compile(r"(?:<([A-Z]+)> |(-\w) )?(.*)", re.DOTALL)
@@ -28,7 +28,7 @@ def _option(name: str, hint: Any, default: Any) -> Any:
     argument, letter, text = _TEXT.fullmatch(metadata[0]).groups()  # type: ignore[union-attr]
     if argument:
         return Annotated[kind, typer.Argument(metavar=argument, help=text)]
-    # without names, typer also adds the option --no-name to a flag that is True by default
+    # no names for a flag that is True by default, as typer then adds the option --no-name
     names = () if default is True else (f"--{name.replace('_', '-')}", letter)
     return Annotated[kind, typer.Option(*filter(None, names), help=text)]
 

@@ -35,15 +35,15 @@ def analyse(
         "impression, rank, document, team, clicked, and, if known, user.",
     ],
     test: Annotated[str, "The test that decides: t, z, sign or wilcoxon."] = "t",
-    alpha: Annotated[float, "Level of the decision."] = 0.05,
-    power: Annotated[float, "Probability of a decision for which 'more queries' is computed."] = 0.8,
+    alpha: Annotated[float, "Significance level of the decision."] = 0.05,
+    power: Annotated[float, "Probability of a decision that 'more queries' is to reach."] = 0.8,
     correction: Annotated[str, "Correction for several pairs of rankers: holm, bh or none."] = "holm",
     cluster: Annotated[
         str,
-        "user or session: its queries are dependent, and each cluster counts once. auto: do so if users (or "
-        "sessions) return. none: each query counts.",
+        "user or session: queries of the same user or session are dependent, and together count once. auto: do so "
+        "if users (or sessions) return. none: each query counts.",
     ] = "auto",
-    seed: Annotated[int, "Seed for randomising fractional outcomes (not team draft)."] = 0,
+    seed: Annotated[int, "Seed for randomising fractional outcomes (not used for team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
     statistic: Annotated[Path | None, "Click weights of 'interleave learn'. (default: equal weights)"] = None,
     columns: ColumnNames = None,
@@ -107,7 +107,7 @@ def _team_draft_elsewhere(log: Path, columns: dict[str, str]) -> Any:
 
 def learn(
     log: Annotated[list[Path], "<LOG> Team-draft click logs, each with a known best ranker."],
-    better: Annotated[list[str], "The best ranker of the log; once for all logs, or once for each."],
+    better: Annotated[list[str], "The best ranker of a log; given once for all logs, or once for each."],
     output: Annotated[Path, "-o The weights to write (.json)."],
     method: Annotated[
         str, "inverse_z_test, inverse_rank_test, minimax_p_value or max_mean_difference."
@@ -142,8 +142,8 @@ def learn(
         typer.echo(f"{feature:<30}{weight:+.4f}")
     typer.echo(
         f"\n{learned.n_queries:,} queries, {method}. Queries for p <= 0.05 in half of the experiments: "
-        f"{_count(learned.needed)} (each half of the queries with the weights of the other half), "
-        f"{_count(learned.needed_by_clicks)} if every click counts as one.\n{output}"
+        f"{_count(learned.needed)} (each half of the queries with weights learned from the other half), "
+        f"{_count(learned.needed_by_clicks)} if every click has weight 1.\n{output}"
     )
 
 
@@ -175,8 +175,8 @@ def simulate(
     ranker: Annotated[list[str] | None, "A feature (from 1) or a model; two or more. (default: 1, 2)"] = None,
     interleaver: Annotated[str, "One of {interleavers}."] = "team_draft",
     clicks: Annotated[str, "The user: {users}."] = "informational",
-    impressions: Annotated[int, "Lists to show."] = 1000,
-    length: Annotated[int, "Documents on a list."] = 10,
+    impressions: Annotated[int, "Number of lists to show."] = 1000,
+    length: Annotated[int, "Number of documents per list."] = 10,
     users: Annotated[int | None, "Number of users, one of whom is logged with each list."] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     *,
@@ -191,7 +191,7 @@ def simulate(
     if len(rankers) < 2:
         raise BadInput("--ranker", f"expected two or more, got {len(rankers)}", "repeat the option")
     if len({int(name) if name.isdecimal() else name for name in rankers}) != len(rankers):
-        raise BadInput("--ranker", f"expected different rankers, got {', '.join(rankers)}")
+        raise BadInput("--ranker", f"expected distinct rankers, got {', '.join(rankers)}")
 
     from structsvm.online.clicklog import write_log
     from structsvm.online.users import CascadeUser
@@ -201,7 +201,7 @@ def simulate(
     rows = readers.make_ranking(200, 20, 10, random_state=seed) if data is None else table.read(data)
     highest = float(rows.y.max())
     if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
-        problem = f"expected integer grades from 0 to 4, as the click models do, got up to {highest:g}"
+        problem = f"expected integer grades from 0 to 4, as click models require, got up to {highest:g}"
         raise BadInput(str(data), problem)
     try:
         user = CascadeUser.named(clicks, next(n for n in (2, 3, 5) if n > highest))
@@ -221,7 +221,7 @@ app = group("Compare rankers by clicks on interleaved lists.", analyse, learn, s
 
 
 def _scores(name: str, rows: Any) -> Any:
-    """Return the column of one ranker: a feature, or the predictions of a model."""
+    """Return the scores of one ranker: the values of a feature, or the predictions of a model."""
     from structsvm.queries import dense_column
 
     if name.isdecimal():

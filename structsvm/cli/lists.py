@@ -1,4 +1,4 @@
-"""Fill in help texts when they are shown: names from the package, such as those of losses, and names of values."""
+"""Complete help texts on request, with names from the package, such as those of losses, and names of values."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 StoreUrl = Annotated[
     str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
 ]
-SecretFile = Annotated[Path | None, "Secrets that sign tokens, newest first. (default: FILE.secret)"]
+SecretFile = Annotated[Path | None, "File of secrets that sign tokens, newest first. (default: FILE.secret)"]
 Key = Annotated[str, "<KEY> Key of the experiment."]
 DEFAULT_STORE = "sqlite:///structsvm-live.db"
 
@@ -88,7 +88,7 @@ def serve(
         for line in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
             note(line)
         if settings.secret_path and not settings.secret_path.exists() and opened.last_shown_at():
-            lost = "expected the secret, got none; a new one is created, and old tokens will be refused"
+            lost = "this file of the secret is missing; a new one is created, and old tokens will be refused"
             note(f"{settings.secret_path}: {lost}")
     from structsvm.live.serving import serve as run
 
@@ -136,7 +136,7 @@ def create(
     if "key" not in read:
         raise BadInput(file, 'expected key = "NAME", got none')
     if "engines" in read and engines is None:
-        raise BadInput(file, "expected --config FILE to define the engines of the experiment, got none")
+        raise BadInput(file, "expected --config FILE, where FILE defines the engines of the experiment")
     try:
         key = check_key(read.pop("key"))
         config = check_config(read, _read_toml(engines).get("engines", {}))
@@ -153,7 +153,7 @@ def create(
 def check(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
-    """Compute all statistics again from the stored impressions and clicks; exit code 0 if they agree."""
+    """Recompute all statistics from the stored impressions and clicks; exit code 0 if they agree."""
     from structsvm.live.assign import Experiment
     from structsvm.live.reporting import check_experiment
 
@@ -250,7 +250,7 @@ def forget(
 
 
 def clean(
-    days: Annotated[int, typer.Option(min=0, help="Minimum days since the last impression.")] = 90,
+    days: Annotated[int, typer.Option(min=0, help="Minimum number of days since the last impression.")] = 90,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete the impressions and clicks of experiments that ended long ago; their statistics are kept."""
@@ -294,7 +294,7 @@ def key_remove(
     """Delete a key; workers refuse it within a second."""
     with _open(store) as opened:
         if not opened.delete_key(identity):
-            raise BadInput(identity, "expected the id of a key, see structsvm live key list")
+            raise BadInput(identity, "expected the id of a key; see structsvm live key list")
 
 
 app = group(
@@ -306,7 +306,7 @@ app.add_typer(group("Manage the keys of callers.", add=key_add, list=key_list, r
 
 @contextmanager
 def _open(url: str) -> Iterator[Store]:
-    """Yield the store, which must exist, have the current schema, and stay readable while in use."""
+    """Yield the store, which must exist and have the current schema; turn errors of the database into ``BadInput``."""
     import sqlite3
 
     from sqlalchemy.exc import SQLAlchemyError
@@ -331,7 +331,7 @@ def _check_there(url: str) -> None:
     if path is not None and not path.exists():
         raise BadInput(
             path,
-            f"expected a store, but it does not exist; create it with structsvm live init --store {url}",
+            f"expected a file to read, but it does not exist; create it with structsvm live init --store {url}",
         )
     if path is not None:
         paths.check_file(path)

@@ -15,8 +15,8 @@ from structsvm.common.checks import BadInput
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Report = Annotated[Path | None, "Also write an HTML page."]
-Relevance = Annotated[float, "Label from which a document is relevant."]
-Convention = Annotated[str, "trec (trec_eval 9), letor4, letor4_script or burges."]
+Relevance = Annotated[float, "Smallest label of a relevant document."]
+Convention = Annotated[str, "Rules of the measures: trec (trec_eval 9), letor4, letor4_script or burges."]
 ColumnNames = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,7 +35,7 @@ FailIfWorse = Annotated[
     ),
 ]
 
-GRID = "The grid: low:high:number, evenly on a log scale, or a,b,c."
+GRID = "The grid: low:high:number, evenly spaced on a log scale, or a,b,c."
 
 
 def parse_grid(text: str) -> list[float]:
@@ -61,7 +61,7 @@ def parse_grid(text: str) -> list[float]:
 
 
 def named_columns(texts: list[str] | None) -> dict[str, str]:
-    """Return the column name of each role, from ``a=left,b=right``."""
+    """Return the column name of each role, from texts such as ``a=left,b=right``."""
     pairs = [each.strip().partition("=") for text in texts or () for each in text.split(",")]
     for role, equals, name in pairs:
         if not (role and name):
@@ -100,13 +100,13 @@ Selection = Annotated[
 
 Monotone = Annotated[
     list[str] | None,
-    "The sign of a weight: +1 or -1 after the number or name of its feature, as in 3:+1; repeat for more.",
+    "Required sign of a weight: the number or name of its feature and +1 or -1, as in 3:+1; repeat for more.",
 ]
 Positive = Annotated[bool, "Require all weights to be at least 0."]
 
 
 def read_signs(texts: list[str] | None) -> dict[str, int]:
-    """Return the sign of each feature."""
+    """Return the sign of each feature that ``--monotone`` names."""
     signs: dict[str, int] = {}
     for text in texts or ():
         feature, _, sign = text.rpartition(":")

@@ -47,8 +47,8 @@ def means_table(results: Any, level: float) -> tuple[list[Column], list[list[str
             cells.append(f"{text}\0r{raised}\0" if raised else text)
         rows.append(cells)
     note = (
-        f"Bold: the best mean. Letters: different from that method at {level:g} (two-tailed Wilcoxon test, Holm's "
-        f"correction for {results.tests.n} tests)."
+        f"Bold: the best mean. Letters: different from the method of that letter at {level:g} (two-tailed Wilcoxon "
+        f"test, Holm's correction for {results.tests.n} tests)."
     )
     return columns("method", numbers=map(measure_name, measures)), rows, note
 

@@ -21,13 +21,13 @@ def stdin_as_path(path: Path) -> Path:
 
 
 def check_text(path: Path, zero_based: bool) -> None:
-    """Raise for a table if the option numbers features from 0."""
+    """Raise if ``--zero-based`` is given for a table."""
     if zero_based and is_table(path):
         raise BadInput("--zero-based", f"requires LETOR text, got the table {path}")
 
 
 def check_input(path: Path) -> Path:
-    """Raise if a file does not exist, before minutes of work on another file."""
+    """Raise if a file does not exist, so that the error does not follow minutes of work on another file."""
     if not path.exists() and not is_table(path):
         raise BadInput(path, "expected a file to read, but it does not exist", "check the path")
     return path
@@ -44,7 +44,7 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--ou
     """Raise if a result would overwrite an input, a folder or a device, or cannot be written."""
     if str(path) == "-":
         problem = "expected the name of a file to write, got '-', the standard input"
-        raise BadInput("-", problem, "name one")
+        raise BadInput("-", problem, "give a file name")
     _check_name(path)
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
@@ -75,13 +75,13 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
             continue
         file = check_output(path, sources, option=option).resolve()
         if file in taken:
-            problem = "expected two files, got one file twice"
-            raise BadInput(f"{taken[file]} and {option}", problem, "name another")
+            problem = "expected two files, got the same file twice"
+            raise BadInput(f"{taken[file]} and {option}", problem, "choose another")
         taken[file] = option
 
 
 def check_kept(path: Path) -> None:
-    """Check a folder for finished runs, which may exist and must be writable."""
+    """Check the folder in which finished runs are kept: it must be writable and need not exist."""
     _check_name(path)
     if path.exists() and not path.is_dir():
         raise BadInput(path, "expected a folder to keep runs in, got a file", "choose another name")
@@ -92,7 +92,7 @@ def check_folder(path: Path) -> None:
     """Check that the folder of ``path`` exists, is writable, and accepts the file name."""
     folder = _check_name(path).parent
     if not folder.is_dir():
-        raise BadInput(path, f"expected an existing folder, got none called '{folder}'", "create it first")
+        raise BadInput(path, f"expected an existing folder, but '{folder}' does not exist", "create it first")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise BadInput(path, f"expected a writable folder, got no permission for '{folder}'")
 

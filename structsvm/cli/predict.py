@@ -31,7 +31,7 @@ FORMATS = ("scores", "csv", "parquet", "run")
 def predict(
     model: Annotated[Path, "<MODEL> A model that train wrote."],
     data: Data,
-    output: Annotated[Path, "-o The file to write; - prints it."],
+    output: Annotated[Path, "-o The file to write; - is the standard output."],
     form: Annotated[
         str | None,
         typer.Option(
@@ -49,7 +49,7 @@ def predict(
     """Score each row of DATA, in the order of its rows (for a store: of its source file); higher is better.
 
     The scaling of the model is applied. Columns of a table are matched by name with the features of the model. Features
-    missing in a text file are 0. Labels are needed only with --dask.
+    missing from a text file are 0. Labels are needed only with --dask.
 
     Ids of queries and documents are written as in DATA. In csv and Parquet a row without a document id gets its row
     number in DATA, from 1, and ties are ranked in the order of the rows. In a run, ties are ranked as trec_eval sorts
@@ -106,7 +106,7 @@ def predict(
         paths.write_lines(output, map(repr, scores[in_data].tolist()))
         return
     if rows.docid is None:
-        where = "#docid = ... in LETOR text, the column of --docid in a table"
+        where = "in text #docid = ..., in a table the column given by --docid"
         note(f"{data}: no ids of documents ({where}); rows are numbered")
     table = {name: column[in_data] for name, column in _columns(rows, scores).items()}
     if form == "csv":
@@ -134,7 +134,7 @@ def _columns(rows: QueryData, scores: Float) -> dict[str, Any]:
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
     """Write a TREC run."""
     if rows.docid is None:
-        where = "#docid = ... in LETOR text, the column of --docid in a table"
+        where = "in text #docid = ..., in a table the column given by --docid"
         problem = f"expected the id of each document for a run ({where}), got none"
         raise BadInput(data, problem, "use --format csv")
     try:

@@ -1,4 +1,4 @@
-"""Tables to train on: a model stores the categories of columns and the values that replace missing ones.
+"""Tables to train on: a model stores the words of their columns and the values that replace missing features.
 
 The names of features (``brand=acme``) show which columns are categorical: ``predict`` needs no further information.
 """
@@ -27,8 +27,8 @@ class TrainingTable(Table):
 
     categorical: Annotated[
         list[str] | None,
-        "Categorical columns of a table: a,b, or repeated. Each of their values becomes a feature, "
-        "called column=value; for a value that is not in the training data, all of them are 0.",
+        "Columns of words in a table: a,b, or repeated. Each of their values becomes a feature called "
+        "column=value; for a value that is not in the training data, all features of its column are 0.",
     ] = None
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
     if kept_medians(model) is not None:
         return "keep"
     if table.missing == "median":
-        raise BadInput("--fill median", "expected a model trained with it, got one trained without")
+        raise BadInput("--fill median", "expected a model trained with medians, got one without")
     return "keep" if get_tags(model).input_tags.allow_nan else None
 
 
@@ -105,11 +105,11 @@ def _filling(fill: Any) -> dict[str, Any]:
 def read_as_trained(
     path: Path, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: Any
 ) -> QueryData:
-    """Read the features of a model from a table, including indicators of categories; report categories that did not
-    occur in training.
+    """Read the features of a model from a table, including those that stand for the values of a column; report values
+    that did not occur in training.
 
-    ``categories`` are those that a model learned from a frame: the column contains values, the feature their numbers.
-    Labels are optional.
+    For ``categories``, which a model learned from a frame, the column in the table holds the values, and the feature
+    holds their numbers. Labels are optional.
     """
     from structsvm.readers.categories import columns_of, read_categories
 
@@ -119,7 +119,7 @@ def read_as_trained(
     }
 
     def unknown(column: str, n_rows: int, example: str) -> None:
-        taken = "it counts as missing" if column in numbers else "all its features of that column are 0"
+        taken = "it counts as missing" if column in numbers else "all features of that column are 0"
         note(
             f"warning: {path}: {counted(row=n_rows)} with a {column!r} that did not occur in training, such as "
             f"{example!r:.60}; {taken} in these rows"

@@ -43,7 +43,7 @@ def note(text: str) -> None:
 
 
 def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
-    """Return a progress bar on stderr, which is shown only on a terminal.
+    """Return a progress bar on stderr, drawn only on a terminal: the first text, the bar, and then the other texts.
 
     It consists of the first text, the bar and the other texts, which are templates of :mod:`rich.progress`.
     ``counts`` adds the number of completed items out of the total, ``data`` the number of bytes.
@@ -59,14 +59,14 @@ def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
 
 
 def working(text: str) -> Any:
-    """Return a status line on stderr, on a terminal only."""
+    """Return a status line on stderr, drawn only on a terminal."""
     from rich.console import Console
 
     return Console(stderr=True).status(text)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table as plain text on standard output, so that copies stay aligned."""
+    """Print a table as plain text on standard output, so that copied text stays aligned."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(c.name), *(len(row[i]) for row in rows)) for i, c in enumerate(columns)]
     for cells in ([c.name for c in columns], *rows):
@@ -78,7 +78,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 
 def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
-    """Exit with ``GATE`` and a message if a difference may be below minus the margin."""
+    """Exit with ``GATE`` and a message if the interval of a difference extends below minus the margin."""
     lower = {test: -math.inf if test.lower is None else test.lower for test in tests}
     worse = [test for test in tests if margin is not None and lower[test] < -margin]
     for t in worse:
@@ -89,7 +89,7 @@ def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
 
 
 def number_or_none(value: float) -> float | None:
-    """Return None for a number that JSON cannot hold."""
+    """Return the value, or None if JSON cannot represent it."""
     return value if math.isfinite(value) else None
 
 
@@ -103,7 +103,7 @@ _options: ContextVar[dict[str, str]] = ContextVar("options")
 
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning in one line, instead of ``warnings.showwarning``, with arguments replaced by options."""
+    """Print a warning in one line, with arguments replaced by options; ``main`` sets it as ``warnings.showwarning``."""
     note(f"warning: {_with_options(str(message), _options.get({}))}")
 
 
@@ -194,7 +194,8 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
         except BadInput as error:
             raise ValueError(_with_options(error.spelled(names), names)) from error
         except BrokenPipeError:  # as with "| head": the reader has closed the pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # stdout is flushed again at exit
+            # stdout is flushed once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(CLOSED) from None
 
     # paragraphs of one line each, which the help wraps to the width of the terminal
@@ -212,7 +213,7 @@ def group(text: str, *commands: Callable[..., Any], **named: Callable[..., Any])
 
 
 class Interruptible(typer.core.TyperGroup):
-    """Commands that Ctrl-C ends with one line instead of a traceback; files are written atomically."""
+    """A command group that reports Ctrl-C in one line, without a traceback; no file is left half-written."""
 
     def invoke(self, ctx: Any) -> Any:
         """Read the options of a command, which may import large libraries, and run it."""
@@ -227,7 +228,7 @@ class GapProgress:
     """A training callback that draws a bar; at the first Ctrl-C training stops with the best model so far.
 
     The second Ctrl-C is an ordinary ``KeyboardInterrupt``, and so is the first while trees are grown (``growing``),
-    before there is any model. The bar is drawn on a terminal only, on stderr, and runs from gap 1 to ``tol`` on a log
+    before a model exists. The bar is drawn on a terminal only, on stderr, and runs from gap 1 to ``tol`` on a log
     scale.
     """
 
@@ -266,7 +267,7 @@ class GapProgress:
             raise KeyboardInterrupt("before there was a model better than zero weights")
 
     def conclude(self, fit: Fit, remedy: str) -> None:
-        """Report a training run that stopped before it reached its gap; end a command that Ctrl-C stopped."""
+        """Report training that stopped before it reached the requested gap; exit if Ctrl-C stopped it."""
         if fit.converged:
             return
         passes = f"after {fit.n_passes} passes"
@@ -286,5 +287,5 @@ class GapProgress:
             raise KeyboardInterrupt
         self.interrupted = True
         # os.write, as a handler may interrupt a print
-        text = f"\nstructsvm: stopping after this pass, to save {self._saved_as}; Ctrl-C again gives up\n"
+        text = f"\nstructsvm: stopping after this pass, to save {self._saved_as}; press Ctrl-C again to give up\n"
         os.write(2, text.encode())

@@ -43,7 +43,7 @@ class Trees(Group):
     ] = False
     n_trees: Annotated[int | None, "With --trees: number of trees. (default: 300)"] = None
     n_leaves: Annotated[int | None, "With --trees: leaves per tree. (default: 15)"] = None
-    seed: Annotated[int, "With --trees: seed for growing them."] = 0
+    seed: Annotated[int, "With --trees: random seed for growing the trees."] = 0
 
     def check(self, **refused: bool) -> bool:
         """Return whether trees are requested; raise for options that exclude each other."""
@@ -76,8 +76,8 @@ class Objective(Group):
             "--C",
             parser=_one_number,
             metavar="FLOAT",
-            help="Trade-off: larger values fit the training data better. (default: by loss, 1 or 10; with --trees "
-            "by the number of queries, too)",
+            help="Trade-off: larger values fit the training data better. (default: 1 or 10, by the "
+            "loss; with --trees also by the number of queries)",
         ),
     ] = None
     tol: Tol = 1e-3
@@ -127,8 +127,8 @@ def train(
 ) -> None:
     """Learn a ranking from DATA and write the model.
 
-    Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130). While trees
-    are grown there is no model yet, and nothing is saved.
+    Ctrl-C stops training after the current pass over the data and saves the best model so far (exit code 130). While
+    trees are grown there is no model yet, and nothing is saved.
     """
     signs, dask, tol = read_signs(linear.monotone), cluster.dask, objective.tol
     paths.check_model_output(output, [paths.check_input(data)])

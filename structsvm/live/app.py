@@ -138,7 +138,7 @@ def _own_routes(service: Service) -> list[Route]:
 
     def route(method: str, path: str) -> Route:
         operation, call = OPERATIONS[method, path], calls[method, path]
-        # for check_config, which also reads configuration files
+        # the body of an experiment is decoded to plain values, which check_config converts, as for configuration files
         decoder = msgspec.json.Decoder(Any if operation.body is bodies.Config else operation.body)
 
         async def decoded(request: Request) -> Any:

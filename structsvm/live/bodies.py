@@ -49,7 +49,7 @@ class Guardrails(_Strict):
     slow_margin: Annotated[Part, said("Margin by which the share of slow responses may rise.")] = 0.05
     late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
     not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
-    alpha: Annotated[Level, said("Probability of any false alarm, per guardrail and share.")] = 0.001
+    alpha: Annotated[Level, said("Probability of any false alarm, per guardrail and value of share.")] = 0.001
     on_alarm: Annotated[Literal["alarm", "kill"], said("Effect of an alarm.")] = "alarm"
 
 
@@ -201,7 +201,7 @@ class Assigned(_Strict):
     serve: Served
     rankers: Annotated[list[str], said("Rankers whose rankings are needed.")]
     assignment: Annotated[str | None, said("To pass to show; bandits need it.")] = None
-    why: Annotated[str | None, said("Why the list is not interleaved; if control, also call show.")] = None
+    why: Annotated[str | None, said("Why the list is not interleaved; if control, still call show.")] = None
 
 
 class Show(_Strict):
@@ -236,7 +236,7 @@ class Shown(_Strict, kw_only=True):
     query_id: Annotated[str | None, said("The token, under its name in UBI.")]
     serve: Served
     why: Annotated[str | None, said("Why the list is not interleaved.")] = None
-    documents: Annotated[list[str] | None, said("Null if production's ranking was not given: show it.")]
+    documents: Annotated[list[str] | None, said("Null if production's ranking was not given; show it then.")]
     replayed: Annotated[bool, said("Whether the list was shown before under this request id.")]
 
 
@@ -306,7 +306,7 @@ class Pair(_Strict):
     always_valid_queries_needed: float | None
     unit_wins: int | None
     unit_losses: int | None
-    log_evidence: Annotated[list[float], said("Evidence that a beats b, and that b beats a; at any look.")]
+    log_evidence: Annotated[list[float], said("Evidence that a beats b, and that b beats a; for any look.")]
 
 
 class Guardrail(_Strict):
@@ -383,13 +383,13 @@ class Report(Struct, kw_only=True):
     not_compared: NotCompared
     guardrails: list[Guardrail]
     bandit: Bandit | None
-    as_of_seq: Annotated[int, said("The last counted impression.")]
+    as_of_seq: Annotated[int, said("Sequence number of the last counted impression.")]
     as_of: Annotated[int | None, said("When this impression was shown, in milliseconds.")]
-    lag_s: Annotated[float, said("Delay of counting, in seconds.")]
+    lag_s: Annotated[float, said("Delay of the counting in seconds.")]
 
 
 class Live(_Strict):
-    """The process responds."""
+    """Whether the process responds."""
 
     live: bool
 

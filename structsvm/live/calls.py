@@ -20,7 +20,7 @@ class Refused(Exception):
     """A call that gets an error response: HTTP status, a word for programs, and a sentence for people."""
 
     def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
-        said = " ".join(printable(message).split())[:500]  # parts of it may come from the caller
+        said = " ".join(printable(message).split())[:500]  # the message may contain text from the caller
         super().__init__(said)
         self.status, self.code, self.message, self.retry_after = status, code, said, retry_after
 
@@ -48,13 +48,13 @@ def wrong_type(error: msgspec.ValidationError) -> Refused:
 
 
 def check_show(call: Show, config: Mapping[str, Any]) -> None:
-    """Fill in the length of the page; raise Refused for rankings that do not fit the experiment, or a page too long."""
+    """Fill in the length of the page; raise Refused if it is too long, or if rankings do not fit the experiment."""
     known, most = config["rankers"], config["length"]
     if not call.rankings:
         raise Refused(422, "bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')
     for name, ranking in call.rankings.items():
         if name not in known:
-            said = f"rankings: expected names of {', '.join(known)}, got {name!r:.80}"
+            said = f"rankings: expected keys among {', '.join(known)}, got {name!r:.80}"
             raise Refused(422, "unknown_ranker", said)
         if len(set(ranking)) < len(ranking):
             raise Refused(422, "duplicate_document", f"rankings.{name}: expected distinct ids")

@@ -95,11 +95,12 @@ class Client:
         unit : str, optional
             User or session, hashed by the service.
         query : str, optional
-            Kept only if the experiment keeps queries.
+            Text of the search, kept only if the experiment logs queries.
         assignment : str, optional
-            From :meth:`assign`; needed for bandits.
+            The assignment that :meth:`assign` returned; needed for bandits.
         context : mapping, optional
-            ``{"sort": "price", "bot": true}``: such lists come from production.
+            ``{"sort": "price", "bot": true}``: searches with user-chosen sorting and searches by bots get production's
+            list.
 
         Returns
         -------

@@ -38,7 +38,7 @@ _KNOWN_MS = 10_000
 """Milliseconds after which every worker knows the state of an experiment."""
 
 KILLED_MS = 86_400_000
-"""Milliseconds in which a killed experiment may be restarted; it is then stopped, and the key of its units deleted."""
+"""Milliseconds in which a killed experiment may be restarted; after that it is stopped, which deletes its unit key."""
 
 _GROWTH = 1.05
 """Factor between consecutive numbers of impressions in the series, which keeps a few hundred snapshots."""

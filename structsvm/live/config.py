@@ -21,7 +21,7 @@ _LONGEST = 65_536
 """Maximum number of characters of a configuration."""
 
 _FREE = {"share", "guardrails", "stop", "log_query", "log_rankings", "epoch"}
-"""Keys that may change without fresh statistics. Engines are not among them, since their settings define the ranker."""
+"""Keys that may change while statistics continue. ``engines`` is not one, since its settings define the rankers."""
 
 _BANDIT = ("policy", "policy_options", "horizon")
 
@@ -41,16 +41,16 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
     for field, names in (("rankers", rankers), ("actions", made.actions)):
         for name in names:
             if not name.isprintable():
-                raise BadInput(field, f"expected names that can be printed, got {name!r:.80}")
+                raise BadInput(field, f"expected printable names, got {name!r:.80}")
     if len(set(rankers)) < len(rankers):
         raise BadInput("rankers", "expected distinct names")
     if made.kind == "interleaving" and len(rankers) > 10:
-        said = f"expected at most 10 to interleave, got {len(rankers)}"
+        said = f"expected at most 10 rankers to interleave, got {len(rankers)}"
         raise BadInput("rankers", said, 'use "kind": "bandit"')
     made.production = made.production or rankers[0]
     check_choice("production", made.production, rankers)
     if 1 not in made.actions.values():
-        raise BadInput("actions", f"expected at least one action that counts 1, got {made.actions!r:.80}")
+        raise BadInput("actions", f"expected at least one action with value 1, got {made.actions!r:.80}")
     policy = {}
     if made.kind == "bandit":
         policy = _check_policy(made)
@@ -83,7 +83,7 @@ def continued(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hashes of the settings by which the engines rank."""
+    """Return the hashes of the settings that determine how the engines rank."""
     assert made.engines is not None
     if set(made.engines) != set(made.rankers):
         raise BadInput(
@@ -107,7 +107,7 @@ def _check_policy(made: Config) -> dict[str, Any]:
     except BadInput:
         raise
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise BadInput("policy_options", f"{policy} cannot be created with them ({error})") from None
+        raise BadInput("policy_options", f"{policy} cannot be created with these options ({error})") from None
     if made.stop.on_winner != "keep" and not decides(bandit):
         problem, remedy = f"expected keep, as {policy} names no winner", 'use "policy": "best" (with top=1)'
         raise BadInput("stop.on_winner", problem, remedy, value=made.stop.on_winner)

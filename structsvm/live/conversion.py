@@ -1,4 +1,4 @@
-"""Values of JSON and TOML: conversion to types, with errors that name the path of the invalid value, and dotted
+"""Conversion of JSON and TOML values to types, with errors that name the path of the invalid value; and dotted
 paths."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def number_as_text(value: Any) -> Any:
 
 
 def listed(value: Any) -> Sequence[Any]:
-    """Return a single value, a list of values or None as a list."""
+    """Return a single value, a list of values or None as a sequence."""
     return value if isinstance(value, list) else () if value is None else (value,)
 
 

@@ -42,7 +42,7 @@ class Token(NamedTuple):
 
 
 class Secrets:
-    """The secrets that sign tokens: the first signs new tokens, and tokens signed by any of them are accepted."""
+    """The secrets that sign tokens; the first one signs, and signatures by any of them are accepted."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) < 32 for key in keys):
@@ -210,11 +210,11 @@ def _rename_once(own: Path, path: Path) -> None:
         if not path.exists():
             own.rename(path)
     finally:
-        os.close(folder)  # which releases the lock
+        os.close(folder)  # closing it releases the lock
 
 
 def _decoded(text: Any, most: int) -> bytes:
-    """Return the bytes of signed text with a limited number of characters, or nothing for anything else."""
+    """Return the bytes of signed text with a limited number of characters; empty for anything else."""
     if type(text) is not str or len(text) > most:
         return b""
     try:

@@ -39,7 +39,7 @@ def endpoint(
         except Refused as error:
             return refusal(error)
         except SQLAlchemyError:
-            return refusal(Refused(503, "store", "the store is not responding", 1))
+            return refusal(Refused(503, "store", "the store does not respond now", 1))
         except ClientDisconnect:
             return Response(status_code=400)
         return found if isinstance(found, Response) else as_json(found)
@@ -56,7 +56,7 @@ def check_access(request: Request, scope: str) -> None:
         return
     key = service.keys.allows(_authorization(request), scope)
     if key is None:
-        said = f"expected 'Authorization: Bearer sk_...' of a key with scope {scope}"
+        said = f"expected 'Authorization: Bearer sk_...' with a key of the scope {scope}"
         raise Refused(401, "key_needed", said)
     service.used(key)
     request.state.key = key
@@ -72,7 +72,7 @@ def _check_rate(request: Request) -> None:
         service.used(key)
         return
     if service.keys.refuses(given):
-        raise Refused(401, "key_needed", "expected no key, or a known one; this key may have been removed")
+        raise Refused(401, "key_needed", "expected no key or a known key; this key may have been removed")
     if not service.click_limit.allows("" if request.client is None else request.client.host):
         raise Refused(429, "too_many", "too many calls from this address; send the clicks later", 1)
 
@@ -91,7 +91,7 @@ def _is_local(request: Request, service: Service) -> bool:
 def _authorization(request: Request) -> str | None:
     given = request.headers.getlist("authorization")
     if len(given) > 1:
-        raise Refused(400, "bad_authorization", "expected one header Authorization")
+        raise Refused(400, "bad_authorization", "expected one Authorization header")
     return given[0] if given else None
 
 
@@ -101,7 +101,7 @@ def _check_origin(request: Request, service: Service) -> None:
     if origin is None or origin in service.settings.origins:
         return
     if origin.partition("://")[2] != request.headers.get("host"):
-        raise Refused(403, "foreign_origin", "expected a page of this site, or an origin that is allowed")
+        raise Refused(403, "foreign_origin", "expected a request from this site or from an allowed origin")
 
 
 def who(request: Request) -> str:
@@ -130,7 +130,7 @@ async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
     except msgspec.ValidationError as error:
         raise wrong_type(error) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise Refused(422, "bad_json", "expected a body of JSON") from None
+        raise Refused(422, "bad_json", "expected a JSON body") from None
 
 
 def fields_of(body: Any) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class Watches:
                     self.watches[name] = Watch()
 
     def look(self, guardrails: Mapping[str, Any]) -> None:
-        """Raise alarms."""
+        """Raise the alarm of each guardrail whose mean is out of its limit."""
         for name, watch in self.watches.items():
             watch.look(guardrails["alpha"], guardrails.get(f"{name}_margin"))
 

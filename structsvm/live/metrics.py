@@ -32,7 +32,7 @@ class Metrics:
         self.shown = counter("shown", "Lists by what was served and why.", "serve", "why")
         self.clicks = counter("clicks", "Clicks by outcome.", "fate")
         self.not_compared = counter("not_compared", "Requests whose challenger failed.", "why")
-        # create these labels at the start, so that rates are defined
+        # create these labels at the start, so that rates are defined before the first failure
         for why in ("timeout", "unreachable", "status", "junk"):
             self.not_compared.labels(why)
         self.waiting = gauge("waiting", "Requests that wait for the store.", "livesum")

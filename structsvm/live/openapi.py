@@ -45,7 +45,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Create or change an experiment", "admin", bodies.Config, bodies.Revision, (409, 422, 503),
         "A change of meaning starts a new revision with fresh statistics; share, guardrails, stop and the log_ fields "
         "may change without one.", 201,
-        (("If-Match", "The revision to change, 0 for none; 409 if the current revision is another."),),
+        (("If-Match", "The revision to change, 0 for none; 409 if the current revision differs."),),
     ),
     ("get", _ONE): Operation("One experiment with all defaults", "read", answer=bodies.Experiment),
     ("post", f"{_ONE}/state"): Operation(
@@ -62,7 +62,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("post", f"{_ONE}/assign"): Operation(
         "Which rankings a request needs", "show", bodies.Assign, bodies.Assigned,
-        description="Nothing is recorded. Avoids computing rankings that are not shown; bandits require it.",
+        description="Nothing is recorded. The call avoids computing rankings that are not shown; bandits require it.",
     ),
     ("post", f"{_ONE}/show"): Operation(
         "Merge rankings into the list to show, and record it", "show", bodies.Show, bodies.Shown, (403, 404, 422, 503),
@@ -110,7 +110,7 @@ _SAID = {
 
 
 def document() -> dict[str, Any]:
-    """Return the OpenAPI description of all calls, as plain objects for JSON."""
+    """Return the OpenAPI description."""
     types = {t for one in OPERATIONS.values() for t in (one.body, one.answer) if isinstance(t, type)}
     types = {t for t in types if issubclass(t, msgspec.Struct)} | {bodies.Error, bodies.Click}
     ordered = sorted(types, key=lambda t: t.__name__)

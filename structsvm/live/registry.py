@@ -49,7 +49,7 @@ class Registry:
         found = self.by_key.get(key)
         if if_match is not None and (0 if found is None else found.row.revision) != if_match:
             now = "none" if found is None else f"revision {found.row.revision}"
-            raise Refused(409, "conflict", f"expected revision {if_match} of {key!r}, there is {now}")
+            raise Refused(409, "conflict", f"expected revision {if_match} of {key!r}, but there is {now}")
         row = await asyncio.to_thread(self._store.put, key, checked, now=self._clock.now(), who=who)
         await self.refresh()
         return {"key": key, "revision": row.revision, "state": row.state}
@@ -194,7 +194,7 @@ def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[st
             if engines[row.config["production"]]["engine"] not in tables:
                 said.append(f"{row.key}: {error}; meanwhile its searches are refused (409)")
             elif row.state != "stopped" or row.config["stop"]["on_winner"] == "serve_winner":
-                said.append(f"{row.key}: {error}; meanwhile its searches are production's (why=engines)")
+                said.append(f"{row.key}: {error}; meanwhile its searches get production's list (why=engines)")
             continue
         before = row.config.get("engine_hashes")
         if hashes == before or row.state == "stopped":

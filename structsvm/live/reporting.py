@@ -106,10 +106,10 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
         return {"winner": folded.winner, "sentence": sentence, "p": decision["p"], "decided_at": at}
     level = all(pair["mean"] == 0 for pair in figures["pairs"])
     sentence = f"Not decided after {n:,} impression{'s' * (n > 1)}: "
-    sentence += "nobody is ahead" if level else f"{figures['leader']} is ahead"
+    sentence += "no ranker is ahead" if level else f"{figures['leader']} is ahead"
     needed = max(pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"])
     if not math.isinf(needed):
-        sentence += f"; at this rate, expected after about {math.ceil(max(needed, n + 1)):,}"
+        sentence += f"; at this rate, a decision is expected after about {math.ceil(max(needed, n + 1)):,}"
     return {**undecided, "sentence": f"{sentence}.", "p": max(running.p_values())}
 
 
@@ -239,7 +239,7 @@ def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Itera
 def check_experiment(
     store: Store, experiment: Experiment, *, batch: int = 997, tell: Callable[[int], None] = lambda n: None
 ) -> tuple[int, list[str]]:
-    """Compute the statistics again from the impressions; return the number read, and the differences."""
+    """Recompute the statistics from the impressions; return the number of impressions, and the differences."""
     row = experiment.row
     progress = store.progress(row.id)
     if store.counters(row.id).get("deleted"):
@@ -253,9 +253,9 @@ def check_experiment(
         for one in page:
             for place, action, at, _, late in one.clicks:
                 if not 1 <= place <= len(one.record["documents"]):
-                    problems.append(f"impression {one.seq}: a click on rank {place} of a shorter list")
+                    problems.append(f"impression {one.seq}: a click on rank {place}, beyond its list")
                 if not late and at > one.shown_at + row.window_ms:
-                    problems.append(f"impression {one.seq}: a {action} after the window that is not late")
+                    problems.append(f"impression {one.seq}: a {action} after the window, not marked as late")
         timely = [one._replace(clicks=tuple(c for c in one.clicks if not c[4])) for one in page]
         try:
             snapshots += [json.loads(snapshot) for _, snapshot in again.add(timely)]

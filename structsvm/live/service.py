@@ -120,11 +120,11 @@ class Service:
         self._final: set[int] = set()
         """Settled experiments whose result is included in the metrics."""
         self.closing: list[Callable[[], Awaitable[None]]] = []
-        """Callbacks for when the service stops, such as to close connections."""
+        """Callbacks that run when the service stops, such as those that close connections."""
 
     async def start(self) -> None:
         """Open the store, and start the writer and the closer."""
-        # writer and closer are threads, so that requests do not wait for them
+        # switch threads often, so that requests do not wait for the threads of the writer and the closer
         sys.setswitchinterval(0.001)
         path = self.settings.secret_path
         assert path is not None
@@ -185,15 +185,15 @@ class Service:
             separately.
         context : mapping, optional
             ``{"page": 1, "sort": null, "bot": false}``: searches with user-chosen sorting and searches by bots get
-            production.
+            production's list.
 
         Returns
         -------
         dict
             ``{"serve": "interleaved", "rankers": ["prod", "new"], "assignment": "..."}``, ``{"serve": "production",
             "why": "share|control|sort|bot|draft|paused|stopped|killed", "rankers": ["prod"]}`` or, after a decision,
-            ``{"serve": "winner", "rankers": ["new"]}``. ``why`` ``"control"``: call :meth:`show` with production's
-            ranking nevertheless, as guardrails compare with it.
+            ``{"serve": "winner", "rankers": ["new"]}``. If ``why`` is ``"control"``, call :meth:`show` with
+            production's ranking nevertheless, as guardrails compare with such lists.
         """
         experiment = await self.registry.found(key)
         call = checked(Assign, {"request_id": request_id, "unit": unit, "context": context})
@@ -232,7 +232,7 @@ class Service:
         Parameters
         ----------
         key, request_id : str
-            The same request id is the same impression: the stored list is returned again.
+            Key of the experiment, and id of the request. If the id was used before, the stored list is returned again.
         rankings : mapping of str to sequence of str
             Document ids by ranker, best first; production's ranking is required.
         **options
@@ -245,7 +245,7 @@ class Service:
             ``{"token": str | None, "query_id": str | None, "serve": "interleaved" | "production" | "winner", "why": str
             (unless interleaved), "documents": [...], "replayed": bool}``. Without a token nothing was recorded: send no
             clicks. The result never reveals the ranker of a document. Besides the reasons of :meth:`assign`, ``why``
-            may be "store" (which accepts nothing now), "empty" (an empty ranking) or "page" (a page that cannot
+            may be "store" (the store accepts nothing now), "empty" (an empty ranking) or "page" (a page that cannot
             continue the previous one). ``documents`` is None if production's ranking was not given: show that ranking.
         """
         experiment = await self.registry.found(key)
@@ -338,9 +338,9 @@ class Service:
         if len(rejected) == len(events):
             codes = {entry["code"] for entry in rejected}
             if codes == {"bad_token"}:
-                said = "no click could be taken: the token was not given by this service"
+                said = "no click was accepted: the token was not issued by this service"
                 raise Refused(403, "bad_token", said)
-            said = f"no click could be taken: {rejected[0]['code']}"
+            said = f"no click was accepted: {rejected[0]['code']}"
             raise Refused(422, codes.pop() if len(codes) == 1 else "bad_clicks", said)
         return answer
 
@@ -399,7 +399,7 @@ class Service:
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
-        # except stopped or killed experiments, which may wait for the operator
+        # without stopped and killed experiments, which may wait for the operator
         going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
         watched = {"", *(row.title for row in going)}
@@ -441,7 +441,7 @@ class Service:
         names = [config["rankers"][arm] for arm in found.arms]
         missing = [name for name in dict.fromkeys(names) if name not in rankings]
         if missing:
-            raise Refused(422, "missing_ranking", f"rankings: expected a key {missing[0]!r:.80}, got none")
+            raise Refused(422, "missing_ranking", f"rankings: the key {missing[0]!r:.80} is missing")
         if not rankings.get(config["production"], ["-"]):
             return None, "empty"
         record: dict[str, Any] = {"offset": offset} if offset else {}
@@ -461,7 +461,7 @@ class Service:
             record["documents"] = top[0][offset:]
             return (record, "same") if record["documents"] else (None, "page")
         told = (config["method"], chosen, last, experiment.row.salt, call.request_id)
-        # the linear programme of the optimised method takes milliseconds
+        # in a thread unless it is team draft: the linear programme of the optimised method takes milliseconds
         shown = draw(*told) if config["method"] == "team_draft" else await asyncio.to_thread(draw, *told)
         shown = page_of(shown, offset)
         if not shown.documents:
@@ -486,7 +486,7 @@ class Service:
         return self._answer(found.serve, found.why) | {"documents": documents}
 
     def _answer(self, serve: str, why: str | None = None) -> dict[str, Any]:
-        """Count a list that is not stored, and return the response."""
+        """Count a list that is shown, and return the response without its documents and token."""
         self.metrics.shown.labels(serve, why or "").inc()
         reason = {} if why is None else {"why": why}
         return {"token": None, "query_id": None, "serve": serve, **reason, "replayed": False}
@@ -564,14 +564,14 @@ class Service:
         self._told = alarms if tells else set()
 
     def _revive(self) -> None:
-        """Restart a thread that has died."""
+        """Restart the closer or the writer if its thread has died."""
         for part in (self.closer, self.writer):
             if not part.alive:
                 log.error("structsvm live: the %s died and is restarted", type(part).__name__.lower())
                 part.start()
 
     async def _back_up(self, folder: Path) -> None:
-        """Copy the store from time to time, one worker at a time."""
+        """Copy the store at regular intervals, one worker at a time."""
         path = self.settings.sqlite_path
         assert path is not None
         backups = Backups(path, folder, 3600 * self.settings.backup_every_h, self.settings.backups_kept)
@@ -600,7 +600,7 @@ class Service:
         return self._stopping.is_set()
 
     async def _refresh(self) -> None:
-        """Load changes."""
+        """Load the experiments and the keys that have changed."""
         await self.registry.refresh()
         self.keys = Keys(await asyncio.to_thread(self.store.callers))
 

@@ -65,7 +65,7 @@ def worker_app() -> Starlette:
 
 
 def _end_with_parent() -> None:
-    """End this worker when the main process has died, as it would keep the port and the store."""
+    """End this worker when the main process has died, as the worker would keep the port and the store."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -78,7 +78,7 @@ def serve(settings: Settings) -> None:
     os.environ[_VARIABLE] = json.dumps(settings.to_dict())
     with tempfile.TemporaryDirectory(prefix="structsvm-live-") as folder:
         if settings.workers > 1:
-            # metrics of all workers in one response, including workers that have died
+            # one response with the metrics of all workers, including those that have died
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         uvicorn.run(
             "structsvm.live.serving:worker_app", factory=True, http=LimitedHeaders, lifespan="on",
@@ -107,7 +107,7 @@ class LimitedHeaders(HttpToolsProtocol):
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Parse the bytes received, unless the headers are too long by now."""
+        """Parse the bytes received, unless the headers are already too long."""
         if self._in_head:
             self._head += len(data)
             if self._head > MAX_HEAD:

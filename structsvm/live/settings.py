@@ -102,13 +102,13 @@ class Settings:
         check_number("click_rate", self.click_rate, 0.0, 1e9)
         check_flag("keyless", self.keyless)
         if self.keyless and not all(map(is_loopback, (self.host, *self.allowed_hosts))):
-            raise BadInput("keyless", "expected only loopback addresses: callers on others would need no key")
+            raise BadInput("keyless", "expected only loopback addresses, as remote callers would need no key")
         if self.backup_folder is not None and self.sqlite_path is None:
             raise BadInput("backup_folder", "expected none for PostgreSQL", "run pg_dump regularly")
         if self.grace_s is not None:
             check_number("grace_s", self.grace_s, 0.0, 604_800.0)
         if self.secret_path is None:
-            raise BadInput("secret_file", "expected a file for the secrets that sign tokens, got none")
+            raise BadInput("secret_file", "PostgreSQL requires a file for the secrets that sign tokens")
 
     @property
     def sqlite_path(self) -> Path | None:

@@ -1,4 +1,4 @@
-"""User Behavior Insights (UBI 1.3.0): events in, queries and events out.
+"""User Behavior Insights (UBI 1.3.0): read events, and write queries and events.
 
 The ``query_id`` of UBI is the token of a list, so that events need no other id.
 """
@@ -73,7 +73,7 @@ def routes(service: Service) -> list[Route]:
         given = body if isinstance(body, list) else [body]
         if len(given) > MAX_IDS:
             raise Refused(413, "too_many", f"expected at most {MAX_IDS} events, got {len(given)}")
-        # a collector sends all user actions, including those on lists outside any experiment
+        # ignore other events: a collector sends all user actions, including those on lists outside any experiment
         clicks = {
             index: click
             for index, event in enumerate(given)

@@ -57,7 +57,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     values = np.asarray(coef, dtype=np.float64)
     shown = feature_names(names, values.size)
     if values.shape != (len(shown),):
-        raise BadInput("names", f"expected one for each weight, got {len(shown)} for shape {values.shape}")
+        raise BadInput("names", f"expected a name for each weight, got {len(shown)} for shape {values.shape}")
     return _draw(figures.weights(values, shown, top=top), ax)
 
 
@@ -128,10 +128,10 @@ def against_C(
         chosen = search.C_ if chosen is None else chosen
         measure = measure_name(search._measured()) if measure is None else measure
     elif values is None:
-        raise BadInput("values", "expected one for each C, got none", "or pass a fitted StructuralRankerCV")
+        raise BadInput("values", "expected a value for each C", "or pass a fitted StructuralRankerCV")
     grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if grid.shape != means.shape or grid.ndim != 1:
-        raise BadInput("values", f"expected one for each C, got shapes {means.shape} and {grid.shape}")
+        raise BadInput("values", f"expected a value for each C, got shapes {means.shape} and {grid.shape}")
     if chosen is not None and chosen not in grid:
         raise BadInput("chosen", "expected one of the values of C", value=chosen)
     name, ring = label or "validation", "" if chosen is None else f"chosen, C = {chosen:.3g}"
@@ -199,7 +199,7 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
         a, b = paired(values, other)
         values = a - b
     elif hasattr(values, "per_query"):
-        raise BadInput("other", "expected the result to compare with, got none")
+        raise BadInput("other", "a second result to compare with is required")
     return _draw(figures.differences(values, measure=measure), ax)
 
 

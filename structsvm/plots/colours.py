@@ -23,6 +23,6 @@ _MARKERS = ("o", "s", "D", "^")
 
 def line_style(i: int) -> tuple[str, Any, str]:
     """Return colour, dashes and marker of line ``i`` for matplotlib; sixteen lines have distinct styles."""
-    # each group of four lines combines the colours with dashes and markers in a different way
+    # each group of four lines combines colours with dashes and markers differently
     k = (i + i // 4) % 4
     return f"s{i % 4}", _DASHES[k], _MARKERS[k]

@@ -163,7 +163,7 @@ def _intervals(figure: Intervals, ax: Any) -> None:
 
 
 def _matrix(figure: Matrix, ax: Any) -> None:
-    """Draw numbers as coloured cells, with signs unless all are positive, so that colour is not the only cue."""
+    """Draw numbers as coloured cells, with signs if any number is negative, so that colour is not the only cue."""
     values = np.asarray(figure.values, dtype=np.float64)
     # the colour shows the sign, and its opacity the absolute value relative to the largest
     share = np.abs(values) / (np.abs(values).max() or 1.0)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from structsvm.common.names import feature_names
 
 _DECADES = 4
-"""Number of decades of time in a chart of regret; more would leave little room for the last decades."""
+"""Number of decades of time in a chart of regret; with more there would be little room for the last ones."""
 
 
 Time = Literal["passes", "seconds"]
@@ -101,7 +101,7 @@ Figure = Lines | Bars | Intervals | Differences | Histogram | Matrix
 
 
 def weights(coef: ArrayLike, names: Sequence[str], *, top: int) -> Bars:
-    """Return the ``top`` weights of a linear model with the largest absolute values, in descending order of these."""
+    """Return the ``top`` weights of a linear model by absolute value, in descending order."""
     values = np.asarray(coef, dtype=np.float64)
     largest = np.argsort(-np.abs(values), kind="stable")[:top]
     label = "weight" if largest.size == values.size else f"weight, {largest.size} of {values.size}"
@@ -173,7 +173,7 @@ def regret(results: Mapping[str, Any], *, kind: str = "") -> Lines:
 
 
 def right_answers(results: Mapping[str, Any]) -> Lines:
-    """Return the share of runs that name a best arm, over the same time as :func:`regret`."""
+    """Return the share of runs that name a best arm, over the same range of time as in :func:`regret`."""
     series = [
         Series(name, run.times[_late(run)].tolist(), run.accuracy[_late(run)].tolist())
         for name, run in results.items()

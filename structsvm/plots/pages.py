@@ -207,7 +207,7 @@ def _environment() -> Environment:
 
 
 _IN_TEMPLATES = ("draw", "in_row", "table")
-"""Functions available in templates; headings and paragraphs are written as HTML there."""
+"""Functions available in templates, which write headings and paragraphs as HTML."""
 
 
 def _as_markup(function: Callable[..., str]) -> Callable[..., Markup]:

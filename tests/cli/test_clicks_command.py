@@ -83,7 +83,7 @@ def test_from_a_log_to_a_ranker(files, log, both, cli):
     cli(f"clicks judge {log} -o q.txt --method ips --theta theta.txt")
     assert read_qrels("q.txt").n_rows == 180
     cli(f"clicks judge {log} -o q.tsv --report j.html")
-    assert "expected a name in .tsv for a table" in cli.refuses(f"clicks judge {log} -o q.csv")
+    assert "expected .tsv for a table" in cli.refuses(f"clicks judge {log} -o q.csv")
     assert len(pd.read_csv("q.tsv", sep="\t")) == 180
     assert "Documents with the most impressions" in Path("j.html").read_text()
 

@@ -62,7 +62,7 @@ def test_table_csv_json_and_page_agree(rows, cli):
     assert sorted(record["query_ids"]) == sorted(map(str, read_letor(rows).query_ids))
 
     cli("compare", rows, options)
-    assert cli.err == "structsvm: 6 of 6 cells found in work\n"
+    assert cli.err == "structsvm: 6 of 6 results found in work\n"
 
 
 def test_several_baselines_in_every_measure_and_tables_for_papers(rows, cli):
@@ -135,8 +135,8 @@ def test_ends_of_the_grid_are_remarked(rows, cli):
     ]
     made = Results((MethodResult("svm-map", tuple(cells)),), Measures(), ("a",) * 4, ("svm-map",), 0, 0)
     assert remarks_of(made) == [
-        "svm-map: C = 0.1, the smallest of the grid, was chosen in 1 of 4 folds: a smaller one may rank better",
-        "svm-map: C = 10, the largest of the grid, was chosen in 1 of 4 folds: a larger one may rank better",
+        "svm-map: C = 0.1, the smallest of the grid, was chosen in 1 of 4 folds: a smaller C may rank better",
+        "svm-map: C = 10, the largest of the grid, was chosen in 1 of 4 folds: a larger C may rank better",
     ]
 
 
@@ -248,7 +248,7 @@ def test_an_interrupted_study_goes_on_from_its_folder(rows, cli, monkeypatch):
     assert cli.err == "structsvm: interrupted; the same command continues from the results in kept\n"
     monkeypatch.setattr(results, "_compute", compute)
     cli(command, "--work kept")
-    assert "1 of 6 cells found in kept" in cli.err
+    assert "1 of 6 results found in kept" in cli.err
 
 
 def test_features_models_and_runs_are_baselines(rows, cli):
@@ -281,7 +281,7 @@ def test_features_models_and_runs_are_baselines(rows, cli):
     assert found["wins"] + found["losses"] + found["ties"] == 30
     Path("other.run").write_text("no Q0 d1 1 2.0 x\n")
     for name, said in (
-        ("other.run", "expected a run of these queries"),
+        ("other.run", "expected a run with queries and documents of DATA"),
         ("bm52", "expected a method of the comp"),
     ):
         assert said in cli.refuses(f"compare named.txt --baseline {name}")

@@ -49,7 +49,7 @@ def test_serve_reports_a_missing_secret(cli, monkeypatch, n_shown):
     cli("live init")
     Path("live.db.secret").unlink()
     cli("live serve --port 0")
-    assert ("live.db.secret: expected the secret, got none" in cli.err) == bool(n_shown)
+    assert ("live.db.secret: this file of the secret is missing" in cli.err) == bool(n_shown)
 
 
 def test_without_the_extra_the_error_names_it(tmp_path):

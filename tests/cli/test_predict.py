@@ -92,7 +92,7 @@ def test_text_as_a_run_that_is_read_back(room, predict, cli):
     assert by_id == {f"d{k}": score for k, score in enumerate(scores.tolist())}
     assert cli(predict, folder / "rows.txt", "--format run -o -") == Path("a.run").read_text()
     out = cli(predict, folder / "anonymous.txt", "--format csv -o -")
-    assert "the column of --docid in a table); rows are numbered" in cli.err
+    assert "in a table the column given by --docid); rows are numbered" in cli.err
     assert [line.split(",")[:2] for line in out.splitlines()[1:]] == [
         ["3", "1"], ["3", "2"], ["4", "3"], ["7", "4"], ["4", "5"],
     ]  # fmt: skip

@@ -270,7 +270,7 @@ def test_repeated_names_of_columns_add_up(cli):
         assert cli.err == ""
         assert structsvm.load("m.npz").feature_names_in_.tolist() == names
     said = cli.refuses("train t.csv -o m.npz --features a --features a")
-    assert "--features a,a: expected different names" in said
+    assert "--features a,a: expected distinct names" in said
 
 
 @pytest.mark.parametrize("form", ["csv", "text"])

@@ -97,7 +97,7 @@ def test_lines_against_C_are_sorted_and_told_apart(ax):
     assert ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
     assert ax.get_ylabel() == "MAP"
     rejected("chosen=3: expected one of the values of C", plots.against_C, [1.0], [0.5], chosen=3)
-    rejected("values: expected one for each C", plots.against_C, [1.0, 2.0], [0.5])
+    rejected("values: expected a value for each C", plots.against_C, [1.0, 2.0], [0.5])
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ ONE = evaluate("map", [1, 0], [2, 1], qid=0)
 
 test_what_cannot_be_drawn_is_refused = refusals(
     lambda draw, given: draw(*given),
-    (plots.weights, ([1.0, 2.0], ["a"]), r"names: expected one for each weight, got 1 for shape \(2,\)"),
-    (plots.against_C, ([0.1, 1.0],), "values: expected one for each C, got none"),
-    (plots.differences, (ONE,), "other: expected the result to compare"),
+    (plots.weights, ([1.0, 2.0], ["a"]), r"names: expected a name for each weight, got 1 for shape \(2,\)"),
+    (plots.against_C, ([0.1, 1.0],), "values: expected a value for each C; or pass"),
+    (plots.differences, (ONE,), "other: a second result to compare with is required"),
     (plots.regret, (SVMMap(),), "expected simulations of bandits, got SVMMap"),
     (plots.step_functions, (SVMMap(),), "expected step functions of BinnedFeatures, got SVMMap"),
 )  # fmt: skip

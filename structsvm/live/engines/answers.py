@@ -14,7 +14,7 @@ Object = Mapping[str, Any]
 """An object of JSON."""
 
 MAX_PAGE = 10_000
-"""Largest number of documents before a page, and on it; OpenSearch and Elasticsearch refuse more by default."""
+"""Largest number of documents before a page, and on a page; OpenSearch and Elasticsearch refuse more by default."""
 
 Parameters = Sequence[tuple[str, str]]
 """Names and values in the address of a request."""
@@ -73,7 +73,7 @@ class Dialect(Protocol):
     keys: ClassVar[frozenset[str]] = NONE
     """Known keys of a body."""
     replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Keys of the client's body that a key of a configured body replaces."""
+    """For each key of a configured body, the keys of the client's body that it replaces."""
     page_parameters: ClassVar[tuple[str, ...]] = ()
     documents_at: ClassVar[str]
     total_at: ClassVar[tuple[str, ...]]
@@ -98,7 +98,7 @@ class Dialect(Protocol):
         return query
 
     def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
-        """Return the first document and the size of the page; raise BadInput if they are invalid."""
+        """Return a query with the first document and the size of the page; raise BadInput if they are invalid."""
 
     def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
         """Raise Unknown if a known key has an unknown value; ``last`` is the last document of the page."""
@@ -129,7 +129,7 @@ class Dialect(Protocol):
                 raise UnusableAnswer("partial", f"{path} is {at_path(answer, path)}")
         found = at_path(answer, self.documents_at)
         if not isinstance(found, list):
-            raise UnusableAnswer("junk", f"expected {self.documents_at}")
+            raise UnusableAnswer("junk", f"expected a list at {self.documents_at}")
         return found
 
     def merge(
@@ -168,7 +168,7 @@ _DOCUMENTED = {
     "size", "slice", "sort", "source", "sub_searches", "terminate_after", "terms", "track_scores", "transformer",
     "twice", "useParams", "verbose_pipeline", "wt",
 }  # fmt: skip
-"""Names from the engines' documentation for which production's list is returned, and names of this service."""
+"""Names from the documentation of engines for which production answers alone, and names of this service."""
 
 
 def page_number(name: str, value: Any, default: int) -> int:

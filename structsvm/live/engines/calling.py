@@ -74,7 +74,7 @@ class Caller:
         An engine may close a persistent connection just as a request is sent. If no response has begun, the request is
         sent once more over a new connection.
         """
-        # httpx would replace the parameters of an address by an empty mapping
+        # given an empty mapping, httpx would remove the parameters of an address
         url = str(httpx.URL(engine.url).copy_merge_params(engine.params)) if engine.params else engine.url
         if parameters:
             url += ("&" if "?" in url else "?") + parameters

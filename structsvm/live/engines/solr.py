@@ -12,7 +12,7 @@ from structsvm.live.engines.answers import Dialect, Names, Object, Query, Unknow
 
 _PARAMS = frozenset(
     (
-        # keys that affect ranking, sent to all engines
+        # parameters that affect ranking, sent to all engines
         "q", "q.op", "q.alt", "df", "defType", "qf", "pf", "pf2", "pf3", "ps", "ps2", "ps3", "qs", "mm", "mm.autoRelax",
         "tie", "bq", "bf", "boost", "uf", "sow", "stopwords", "lowercaseOperators", "fq", "rq", "NOW", "TZ",
         # paging, texts and formats of a response
@@ -20,7 +20,7 @@ _PARAMS = frozenset(
         "user_query", "ubi", "hl", "facet", "stats", "spellcheck",
     )
 )  # fmt: skip
-"""Known parameters, including those of components, such as ``hl.fl``, also per field
+"""Known parameters; ``_OF_COMPONENT`` matches those of components, such as ``hl.fl``, also per field
 (``f.price.facet.range.gap``)."""
 
 _OF_COMPONENT = re.compile(r"(hl|facet|stats|spellcheck)\..+|f\.[\w-]+\.(hl|facet|stats)\..+", re.ASCII)

@@ -1,6 +1,6 @@
 """HTML pages: the list of experiments, one experiment, and the files that browsers and clients request.
 
-They are rendered on the server from the reports of the API, without scripts, fonts or external resources.
+The pages are rendered on the server from the reports of the API, without scripts, fonts or external resources.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def routes(service: Service) -> list[Route]:
 
     async def experiment(request: Request) -> Response:
         found = await service.report(request.path_params["key"])
-        # drawing a figure for the first time would delay other requests
+        # in a thread, as drawing a figure for the first time would delay other requests
         options: Any = {"now_ms": 1000 * time.time(), "refresh": _refresh(request)}
         text = await asyncio.to_thread(experiment_page, found, **options)
         return HTMLResponse(text)

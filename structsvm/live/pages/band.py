@@ -40,7 +40,7 @@ def band_over_time(
     if explained:
         note += (
             " The band contains the true difference at all times simultaneously, "
-            "so it is valid at any look; the comparison is decided once 0 is outside."
+            "so it is valid at any look; the comparison is decided once it excludes 0."
         )
     return f"{_chart(points, alt)}<p class=note>{escape(note)}</p>"
 

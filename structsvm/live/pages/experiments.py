@@ -61,7 +61,7 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
         window = f"its window of {one['experiment']['window_s']:g} s for clicks"
-        return Markup(pages.paragraph(f"No impression is closed yet. Each is counted after {window}."))
+        return Markup(pages.paragraph(f"No impression is closed yet. Each counts when {window} is over."))
     order = sorted(range(len(pairs)), key=lambda k: pairs[k]["always_valid_p_value"])[:most]
     charts = []
     for k in sorted(order):
@@ -69,7 +69,7 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
         points = [(n, pair["mean"], pair["lower"], pair["upper"]) for n, pair in known]
         charts.append(band_over_time(points, pairs[k]["a"], pairs[k]["b"], explained=explained))
     if len(pairs) > most and explained:
-        charts.append(pages.paragraph(f"The {most} pairs with the smallest p, of {len(pairs)}.", small=True))
+        charts.append(pages.paragraph(f"Pairs with the smallest p: {most} of {len(pairs)}.", small=True))
     return Markup(pages.side_by_side(*charts) if len(charts) > 1 else charts[0])
 
 
@@ -92,7 +92,7 @@ def _bandit(bandit: Mapping[str, Any]) -> dict[str, Any]:
         [name, *("" if i == j else count(n) for j, n in enumerate(bandit["wins"][i]))]
         for i, name in enumerate(names)
     ]
-    shares = pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1 means in every duel")
+    shares = pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1 means part of every duel")
     return {
         "playing": [r["name"] for r in rankers if r["in_play"]], "rankers": rows, "shares": Markup(shares),
         "against": [f"against {name}" for name in names], "met": met,

@@ -50,7 +50,7 @@ class Backups:
         self._cleaned = {(file, ended) for file in self.files()}
 
     def make(self) -> Path:
-        """Make a copy, and delete the oldest beyond the limit."""
+        """Make a copy, and delete the oldest copies beyond the limit."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         stamp = datetime.now(UTC).strftime(_STAMP)
         target = self._folder / f"{self._path.stem}-{stamp}{self._path.suffix}"

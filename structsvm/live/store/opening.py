@@ -21,7 +21,7 @@ from structsvm.live.store.schema import VERSION, migrate, version_of
 
 
 def open_database(url: str) -> Store:
-    """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; no connection is opened yet."""
+    """Return the store at ``sqlite:///FILE`` or ``postgresql://...``; no connection is opened yet."""
     path = sqlite_file(url)
     if path is not None:
         return Store(*sqlite.engines(path))
@@ -67,7 +67,7 @@ def without_password(url: str) -> str:
 
 def _make_file(path: Path) -> None:
     if not path.parent.is_dir():
-        problem = f"expected an existing folder, got none called '{path.parent}'"
+        problem = f"expected an existing folder, but '{path.parent}' does not exist"
         raise BadInput(path, problem, "create it first")
     if path.is_dir():
         raise BadInput(path, "expected the name of a file, got a folder")

@@ -1,8 +1,8 @@
 """PostgreSQL: the hot inserts as one statement per batch.
 
 Sequence numbers are assigned before transactions commit, so a lower number can appear after a higher one. Writers share
-an advisory lock. The closer holds it exclusively for a moment to decide how far it closes: then no lower number can
-still appear, and no click can be added meanwhile.
+an advisory lock. The closer holds it exclusively for a moment to decide how far it closes: meanwhile no lower number
+can appear, and no click can be added.
 """
 
 from __future__ import annotations

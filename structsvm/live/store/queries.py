@@ -18,7 +18,7 @@ _e, _i, _c, _s = schema.experiments.c, schema.impressions.c, schema.clicks.c, sc
 _m, _u, _b, _k = schema.meta.c, schema.units.c, schema.bandits.c, schema.keys.c
 
 FORGOTTEN = b""
-"""The unit of impressions whose unit was forgotten."""
+"""Value of ``unit`` in impressions whose unit was forgotten."""
 
 _COUNTED = text(
     "INSERT INTO units (experiment, unit, epoch) VALUES (:experiment, :unit, :epoch) "
@@ -135,7 +135,8 @@ class Store:
     ) -> ExperimentRow:  # fmt: skip
         """Store the configuration of an experiment: in place, or as a new revision if its meaning changes.
 
-        ``fresh`` selects a new revision, which starts in ``state``: by default a draft, unless it continues the last.
+        ``fresh`` selects a new revision, which starts in ``state``: by default in that of the last revision if it is
+        running or paused, otherwise as a draft.
         """
         with self.writing.begin() as connection:
             found = [row for row in _experiments(connection, newest=True) if row.key == key]
@@ -174,7 +175,7 @@ class Store:
                 return False
             ended = {"unit_key": None} if state == "stopped" else {}
             _set(connection, experiment, state=state, settled=0, **ended)
-            # starting it again acknowledges the reason for killing it
+            # starting a killed experiment acknowledges the reason for killing it
             if (row.state, state) == ("killed", "running"):
                 _add(connection, {(experiment, f"{ACKNOWLEDGED}{name}"): 1 for name in Watches.NAMES})
             self._log(connection, now, who, row.key, f"{row.state} -> {state}", reason)
@@ -212,7 +213,7 @@ class Store:
         return int(self._one(select(_i.shown_at).order_by(_i.seq.desc()).limit(1)) or 0)
 
     def documents(self, ids: Sequence[bytes]) -> dict[bytes, list[str]]:
-        """Return the documents of impressions by their ids."""
+        """Return the documents of impressions, keyed by the ids of the impressions."""
         rows = self._rows(select(_i.id, _i.record).where(_i.id.in_(ids)))
         return {row.id: json.loads(row.record)["documents"] for row in rows}
 
@@ -266,7 +267,7 @@ class Store:
     def forget(self, experiment: int, unit: bytes) -> int:
         """Unlink a unit from its impressions, and delete its queries; return the number of impressions.
 
-        All such impressions get the same mark, so that exports can leave them out.
+        The impressions get a common mark, so that exports can leave them out.
         """
         with self.writing.begin() as connection:
             found = connection.execute(
@@ -283,8 +284,8 @@ class Store:
         return int(self._one(select(func.count()).where(*own)))
 
     def delete_settled(self, before: int) -> int:
-        """Delete the impressions of settled experiments whose last impression was shown before a time; return their
-        number."""
+        """Delete the impressions of settled experiments whose last impression was shown before a time; return the
+        number of impressions."""
         n = 0
         reason = "its impressions are deleted"
         for row in self.experiments(newest=False):

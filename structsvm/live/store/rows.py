@@ -37,7 +37,7 @@ class ClickRow(NamedTuple):
     at: int
     dwell: float | None
     shown_at: int
-    """Time at which its list was shown: after a restore, another list may have the id of a lost one."""
+    """Time at which its list was shown: after a restore, another list may have the id of a lost list."""
     closes_at: int
     """End of the window of its impression."""
 

@@ -141,7 +141,7 @@ def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None
 def drop_unit_keys(path: Path, ended: Collection[int]) -> None:
     """Delete the unit keys of ended experiments from a copy, and stop these experiments in the copy.
 
-    A running experiment in the copy would always show production, as drawing lists requires the deleted key.
+    A running experiment in the copy would always show production's list, as drawing lists requires the deleted key.
     """
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
         copy.execute("PRAGMA secure_delete = ON")

@@ -113,16 +113,14 @@ def test_what_is_no_folds_is_refused(tmp_path):
         (tmp_path / f"{name}.txt").write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
     rejected(r"S1.*S2.*: expected distinct queries, got query '1' in two", load_fold, find_folds(tmp_path)[0])
     (tmp_path / "S4.txt").unlink()
-    rejected(
-        r"Fold1: expected each query in only one part, got query '1'", load_fold, find_folds(tmp_path)[0]
-    )
+    rejected(r"Fold1: expected each query in only one of its parts", load_fold, find_folds(tmp_path)[0])
     (tmp_path / "notes.md").write_text("")
     (tmp_path / "S2.txt").unlink()
     rejected(r"expected Fold1, Fold2, .* got S1\.txt, S3\.txt, notes\.md", find_folds, tmp_path)
     with pytest.raises(FileNotFoundError, match="but it does not exist"):
         find_folds(tmp_path / "nothing")
     (tmp_path / "rows.txt").write_text("1 qid:1 1:1\n0 qid:2 1:0\n")
-    rejected("expected at least 3, and at most the", find_folds, tmp_path / "rows.txt")
+    rejected(r"expected 3 to \d+, the number of queries in", find_folds, tmp_path / "rows.txt")
 
 
 def test_results_are_those_of_a_loop_by_hand(folder):

@@ -26,7 +26,7 @@ METHODS: dict[str, Any] = {
     for one in vars(baselines).values()
     if isinstance(one, type) and one.__module__ == baselines.__name__ and hasattr(one, "label")
 }
-"""Fixed methods of choosing by name, in the order of their file."""
+"""Fixed selection methods, keyed by name, in the order of ``baselines``."""
 
 WITH_LABELS = tuple(name for name, one in METHODS.items() if "labels" in signature(one.predict).parameters)
 """Fixed methods that use the subtopics as input."""
@@ -82,7 +82,7 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
         check_choice("method", name, METHODS)
     for name in models:
         if name in METHODS:
-            raise BadInput("model", "expected a name that no fixed method has", "give it another", value=name)
+            raise BadInput("model", "a fixed method has this name", "rename the file", value=name)
 
 
 def usual_methods(labelled: LabelledSets) -> tuple[list[str], list[str]]:
@@ -119,10 +119,10 @@ def compare_methods(
     degrees: list[Float] | None = None,
     random_state: int = 0,
 ) -> DiversityResult:
-    """Choose documents by models and fixed methods, and measure coverage.
+    """Choose documents with models and fixed methods, and measure coverage.
 
-    ``labelled`` contains sets with subtopics, as returned by :func:`with_subtopics`.
-    Each method chooses ``k`` documents or, if ``k`` is None, as many as the budget of ``costs`` allows. ``rivals`` are
+    ``labelled`` contains sets with subtopics, as returned by :func:`with_subtopics`. Each method chooses ``k``
+    documents or, if ``k`` is None, as many as the budget of ``costs`` allows. ``rivals`` are
     further selectors, such as a fitted ``MMR``. ``degrees`` are labels from marks, used for measuring instead of
     ``labelled.labels``.
     """

@@ -1,4 +1,4 @@
-"""A comparison as a table, as records, and in words."""
+"""Format a comparison as a table, as records, and in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from structsvm.metrics.significance import leaders
 from structsvm.plots import pages
 
 MEASURES = {"unweighted": "subtopic recall", "weighted": "weighted recall", "alpha_ndcg": "alpha-NDCG"}
-"""Names of the measures, one minus each loss."""
+"""Names of the measures, each of which is one minus the loss that is its key."""
 
 
 def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]:

@@ -1,4 +1,4 @@
-"""Comparison of methods on the folds of a benchmark, which can be resumed.
+"""Resumable comparison of methods on the folds of a benchmark.
 
 C is chosen on validation queries, and measures are computed on test queries.
 

@@ -41,7 +41,7 @@ def measure_fixed(
 ) -> list[Measured]:
     """Return the measures of a baseline on a part of each fold, ``"validation"`` or ``"test"``.
 
-    Ties of a feature are averaged over their orders, as a file may list relevant documents first.
+    For a feature, measures are averaged over the orders of ties, as a file may list relevant documents first.
     """
     parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
     score, name = _scorer(baseline, parts[0])
@@ -101,7 +101,7 @@ def _by_run(path: Path) -> Callable[[QueryData], Float]:
         keys = zip(part.qid.astype(str).tolist(), part.docid.astype(str).tolist(), strict=True)
         scores = np.array([known.get(key, -math.inf) for key in keys])
         if not np.isfinite(scores).any():
-            raise BadInput(path, "expected a run of these queries and documents, got others")
+            raise BadInput(path, "expected a run with queries and documents of DATA, got only others")
         return scores
 
     return score

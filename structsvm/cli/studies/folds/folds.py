@@ -32,7 +32,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True)
 class Part:
-    """Queries on disk: whole files one after the other, or some queries (by number) of one file."""
+    """Queries on disk: all queries of several files, in order, or some queries of one file, by number."""
 
     files: tuple[Path, ...]
     queries: tuple[int, ...] | None = None
@@ -149,7 +149,7 @@ def _cut(
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
         why = ", as each fold needs parts for training, validation and test" if test else ""
-        problem = f"expected at least {least}, and at most the {n_queries} queries of {data}{why}"
+        problem = f"expected {least} to {n_queries}, the number of queries in {data}{why}"
         raise BadInput("folds", problem, value=n_folds)
     dealt = np.array_split(np.random.default_rng(random_state).permutation(n_queries), n_folds)
 
@@ -185,8 +185,7 @@ def _loaded(
     if "categorical" in options:
         from structsvm.readers.categories import category_features
 
-        # a file split into folds has categories of other queries, too, whose features are constant in training and get
-        # no weight
+        # a file split into folds also has words of other queries, but they are constant in training and get no weight
         options["features"] = category_features(fold.train.files, **options)
     number = math.nan if isinstance(fill, str) else fill
     parts: list[QueryData] = []
@@ -194,8 +193,8 @@ def _loaded(
         parts.append(_load(part, number, options))
         options = _same_features(parts[0], options)
     if shared := _in_two(parts):
-        problem = f"expected each query in only one part, got query {shared[0]!r} in two"
-        raise BadInput(fold.name, problem, "a model would be tested on what it was trained on")
+        problem = f"expected each query in only one of its parts, got query {shared[0]!r} in two"
+        raise BadInput(fold.name, problem, "models would be tested on training queries")
     if fill == "median":
         values = medians(parts[0], fold.train.files[0])
         parts = [filled(part, values) for part in parts]
@@ -242,7 +241,7 @@ def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:
     pieces = [_fit_to(piece, width, as_sparse) for piece in pieces]
     if shared := _in_two(pieces):
         names = ", ".join(map(str, part.files))
-        raise BadInput(names, f"expected distinct queries, got query {shared[0]!r} in two of them")
+        raise BadInput(names, f"expected distinct queries, got query {shared[0]!r} in two of these files")
     docids = [piece.docid for piece in pieces]
     X, y = (stacked([getattr(piece, name) for piece in pieces]) for name in ("X", "y"))
     offsets = offsets_of(np.concatenate([np.diff(piece.offsets) for piece in pieces]))

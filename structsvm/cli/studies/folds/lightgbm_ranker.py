@@ -32,7 +32,7 @@ MOST_TREES = 600
 EVERY = 10
 
 Grown = Callable[[Any, int, int], Float]
-"""Scores of rows by the trees ``first:last``."""
+"""Function of rows, ``first`` and ``last`` that returns the scores by the trees ``first:last``."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def check_installed(name: str) -> None:
 def best_stage(
     train: QueryData, validation: QueryData, measure: Any, *, relevance: float = 1.0, seed: int = 0
 ) -> Boosted:
-    """Return the best of every tenth stage of each point of a grid, by the measure on the validation queries.
+    """Return the best model on the validation queries, among each point of a grid after every tenth tree.
 
     The grid is 7, 15 and 31 leaves (learning rates .1, .1, .05) times binary and graded labels, each with up to 600
     trees.
@@ -78,7 +78,7 @@ def best_stage(
 
 
 def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -> Grown:
-    """Return the scores of some trees, which are grown when first needed."""
+    """Return a function that scores rows by some of the trees, which are grown when first needed."""
     import lightgbm
 
     lengths = np.diff(train.offsets)

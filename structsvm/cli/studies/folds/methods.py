@@ -20,12 +20,12 @@ from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column
 
 METHODS = {
-    "svm-LOSS": f"structural SVM for {', '.join(LOSSES)}; the loss alone is short for it (map is svm-map)",
+    "svm-LOSS": f"structural SVM for {', '.join(LOSSES)}; the name of the loss suffices (map is svm-map)",
     "ranksvm": "pairwise ranking SVM, hinge loss, every query has the same weight",
     "ranksvm-l2": "ranksvm with the squared hinge",
     "ordinal": "ordinal regression SVM",
     "acc": "classification SVM",
-    "acc2": "classification SVM, classes weighted to balance",
+    "acc2": "classification SVM with balanced class weights",
     "acc3": "classification SVM on percentiles within the query",
     "acc4": "classification SVM on features scaled to [0, 1] within the query",
     "sgd": "stochastic gradient descent on pairs, lam = 1/C",
@@ -34,7 +34,7 @@ METHODS = {
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
     "tree-LOSS": "boosted trees whose leaves are weighted jointly by the structural SVM (TreeRanker); tree is tree-map",
     "lightgbm": "LightGBM's LambdaRank, the best of a grid, stopped early on the validation part; no C",
-    "best-feature": "the single feature, up or down, that is best on the training part; no C",
+    "best-feature": "the single feature, ascending or descending, that is best on the training part; no C",
 }
 """The methods by name, with descriptions."""
 STOPPED_EARLY = ("lightgbm", "lambdarank", "lambdarank-net")
@@ -45,7 +45,7 @@ _OWN_SCALING = ("acc3", "acc4")
 
 @dataclass(frozen=True)
 class Training:
-    """Training options of a comparison; each method uses those that it supports."""
+    """Training options of a study; each method uses those that apply to it."""
 
     scale: Any = "none"
     relevance: float = 1.0
@@ -53,9 +53,9 @@ class Training:
     max_passes: int = 1000
     random_state: int = 0
     monotone: tuple[tuple[str, int], ...] = ()
-    """The sign of weights by name or number of their feature, from 1; only methods ``svm-LOSS`` take it."""
+    """Features, by name or by number from 1, with the sign of their weights; only for methods ``svm-LOSS``."""
     positive: bool = False
-    """Whether all weights have to be at least 0; only methods ``svm-LOSS`` take it."""
+    """Whether all weights have to be at least 0; only for methods ``svm-LOSS``."""
 
     @property
     def exact(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def walk(
     """Train ``name`` for each C, smallest first; methods without C yield one candidate."""
     started = clock()
     with warnings.catch_warnings():
-        # candidates record whether they converged
+        # the warnings are redundant, as candidates record whether they converged
         warnings.filterwarnings("ignore", category=UserWarning, message=".*(relative duality gap|onverge).*")
         for C, model in _models(name, Cs, train, validation, options, measure):
             seconds = clock() - started
@@ -204,7 +204,7 @@ def _separate(name: str, C: float, options: Training) -> Any:
             random_state=options.random_state,
         )  # fmt: skip
     if options.scale != "none" and name not in _OWN_SCALING:
-        problem = f"expected features as they are, got scale={options.scale!r}"
+        problem = f"expected unscaled features, got scale={options.scale!r}"
         remedy = "scale the files, or compare acc3 and acc4, which scale within queries"
         raise BadInput(f"method {name!r}", problem, remedy)
     return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)

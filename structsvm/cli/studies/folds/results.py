@@ -1,4 +1,4 @@
-"""Cells: the results of a method on a fold, each saved in a small file, so that a killed run can be resumed.
+"""Cells: each is the result of one method on one fold, saved in a small file so that a killed run can be resumed.
 
 A cell holds the whole path over C. On MQ2008 a path of 22 values takes about a hundredth of the time of 22 separate
 fits, so saving smaller units would cost more time than it could save after a killed run.
@@ -47,7 +47,7 @@ _FORMAT = 7  # increase when the content of a cell, or its computation, changes
 
 @dataclass(frozen=True)
 class Measures:
-    """Names of the measures for selection and for the report, with the convention by which they are computed."""
+    """The measures of a study (``select`` chooses C, ``report`` is for the test queries) and their convention."""
 
     select: str = "map"
     report: tuple[str, ...] = ("map", "ndcg@10")
@@ -145,7 +145,7 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class Results:
-    """Result of :func:`run`."""
+    """Result of :func:`run`; ``reused`` cells were read from files, ``computed`` cells were trained."""
 
     methods: tuple[MethodResult, ...]
     measures: Measures
@@ -166,7 +166,7 @@ class Results:
 
     @cached_property
     def tests(self) -> Tests:
-        """The significance tests of all methods against the baselines, and of the best method against all others."""
+        """The paired tests of the methods against the baselines and the best method."""
         return _tests_of(self)
 
 
@@ -192,7 +192,7 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
     values = crossed_by(column, fold, np.ones(fold.size))
     wider = WIDER if len(sizes) > 1 else 1.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the command itself warns of too few queries
+        warnings.simplefilter("ignore")  # the command itself warns about too few queries
         return estimate_of(results.measures.select, values, baseline=baseline, wider=wider)
 
 
@@ -224,7 +224,7 @@ LEVEL = 0.05
 
 
 class PairedTest(NamedTuple):
-    """A method against a baseline on the test queries: the difference with its 95 % interval (Student's t), and tests.
+    """Comparison of a method with a baseline on the test queries: mean difference, 95 % interval (Student's t), tests.
 
     All p-values are two-tailed: ``p_value`` is from Wilcoxon's test; ``holm`` is adjusted for all tests of the study.
     """
@@ -248,13 +248,13 @@ class Tests(NamedTuple):
     """The tests of a study, each pair of methods once, with p-values corrected together."""
 
     pairs: list[PairedTest]
-    """For each measure, the tests against each baseline."""
+    """Tests of the methods against each baseline, measure by measure."""
 
     best: Leaders
     """The best method by the first measure, and the p-values of its differences from the others."""
 
     n: int
-    """Distinct pairs of a measure and two methods."""
+    """Number of tests: distinct combinations of a measure and two methods."""
 
 
 def _tests_of(results: Results) -> Tests:
@@ -301,7 +301,7 @@ def remarks(results: Results) -> list[str]:
             if at_end:
                 found.append(
                     f"{m.name}: C = {grid[end]:g}, the {word} of the grid, was chosen in {at_end} of {len(m.cells)} "
-                    f"folds: a {verb} one may rank better"
+                    f"folds: a {verb} C may rank better"
                 )
     return found
 
@@ -331,10 +331,10 @@ def run(
     n_jobs: int = 1,
     callback: Callable[[str, str, bool], object] | None = None,
 ) -> Results:
-    """Train each method on each fold for each C, choose C on the validation part, measure on the test part.
+    """Train each method on each fold for each C, choose C on the validation part, and measure on the test part.
 
-    Without ``fill`` missing features are an error, unless all methods accept them. A baseline other than
-    the methods is a feature, by name or number from 1, or the file of a model or a TREC run.
+    Without ``fill`` missing features are an error, unless all methods accept them. A baseline other than the methods is
+    a feature, by name or number from 1, or the file of a model or a TREC run.
     """
     measures, training = measures or Measures(), training or Training()
     tell: Callable[..., object] = callback or (lambda *_: None)
@@ -439,7 +439,7 @@ def _found(path: Path, key: dict[str, Any]) -> dict[str, Any] | None:
         return None
     except (ValueError, KeyError, TypeError):
         pass
-    warnings.warn(f"{path}: expected a finished cell, got a damaged file; it is computed again", stacklevel=3)
+    warnings.warn(f"{path}: expected a result, got a damaged file; it is computed again", stacklevel=3)
     return None
 
 
@@ -449,7 +449,8 @@ def _compute(
     """Train one cell and save it; runs in a separate process."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    with threadpool_limits(1):  # a different order of sums could change the order of a tie
+    # with more threads the order of sums could differ, and so could the order of a tie
+    with threadpool_limits(1):
         cell = _cell(fold, cell_name[0], plan)
     if plan.work is not None:
         with replacing(_file(plan.work, key)) as file:

@@ -70,7 +70,7 @@ class FusionResult:
 
     ``scores`` come from models not trained on the topic, ``fold`` is the outer fold of each topic and ``chosen`` its C;
     ``curve`` is the measure of each held-out topic for every C, ``values`` the measure of each topic by system.
-    With ``whole_runs`` single runs were measured deeper than the fusions. ``best_sum`` is the measure of each topic by
+    With ``whole_runs`` single runs were measured to a greater depth. ``best_sum`` is the measure of each topic by
     the weighted sum of the ``sum_sizes[k]`` runs that are best on the training topics of fold k: see :func:`_best_sum`.
     """
 
@@ -127,7 +127,7 @@ def cross_validate_fusion(
     callback: Callable[[int, int], object] | None = None,
     whole: Candidates | None = None,
 ) -> FusionResult:
-    """Re-rank every judged topic by a model that was trained, and whose C was chosen, without that topic.
+    """Re-rank every judged topic with a model that was trained, and whose C was chosen, without that topic.
 
     For each of the ``folds`` outer folds, C is chosen on three folds of the other topics. The final model is trained on
     all judged topics with the C chosen on the outer folds. ``depth`` is the pool depth of the runs; documents at lower
@@ -143,7 +143,7 @@ def cross_validate_fusion(
     if known.n_topics < folds or training_topics < _INNER_FOLDS:
         expected = f"expected judgments of at least {max(folds, _INNER_FOLDS + 1)} topics of the runs"
         problem = f"{expected} for {folds} x {_INNER_FOLDS} folds, got {known.n_topics}"
-        raise BadInput("qrels", problem, "judge more topics, or ask for fewer folds")
+        raise BadInput("qrels", problem, "judge more topics, or use fewer folds")
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = StructuralRanker(loss)._measure()
     measure = "map" if measure == "roc" else measure

@@ -14,7 +14,7 @@ from structsvm.protocols import Float
 def table(result: FusionResult) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows, best system first.
 
-    They include the gain of the learned fusion over each system, with its p-value and Holm's correction.
+    The columns include the gain of the learned fusion over each system, with its p-value and Holm's correction.
     """
     names = (pages.measure_name(result.measure), "gain", "better/worse", "p", "Holm")
     columns = pages.columns("system", numbers=names)
