@@ -15,7 +15,7 @@ from structsvm.common.checks import BadInput
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Report = Annotated[Path | None, "Also write an HTML page."]
-Relevance = Annotated[float, "Smallest label of a relevant document."]
+Relevance = Annotated[float, "Lowest label of a relevant document."]
 Convention = Annotated[str, "Rules of the measures: trec (trec_eval 9), letor4, letor4_script or burges."]
 ColumnNames = Annotated[
     list[str] | None,

@@ -228,7 +228,7 @@ class _Reading:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
                 problem = (
-                    f"expected contiguous rows in a list, got {counted(list=again.sum())} in several parts"
+                    f"expected each list in adjacent rows, got {counted(list=again.sum())} in several parts"
                 )
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)

@@ -64,7 +64,7 @@ class DaskStructuralRanker(BaseEstimator):
         "one_slack" over "partitioned" for constrained weights, fewer than ten queries, planes that do not fit in
         memory, and a C that is large for the number of queries.
     relevance : float, default=1.0
-        Least label of a relevant document, for the binary losses.
+        Lowest label of a relevant document, for the binary losses.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
         Scaling by statistics of all rows, or of each query. All except "none" copy the rows of a partition.
     positive : bool, default=False

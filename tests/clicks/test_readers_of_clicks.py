@@ -306,7 +306,7 @@ def test_lists_that_are_apart_in_a_file_are_one_or_refused(tmp_path, monkeypatch
         read_table(frame, session="session").sessions
     )
     monkeypatch.setattr(tables, "_BATCH", 20)
-    message = r"expected the rows of a list together, got \d+ .*; sort the rows by 'session'"
+    message = r"expected each list in adjacent rows, got \d+ .*; sort the rows by 'session'"
     refused(message, read_table, tmp_path / "t.parquet", session="session")
 
 
