@@ -591,7 +591,7 @@ def _expected_discounts(
         or probability.sum(axis=1).max(initial=0) > 1 + 1e-9
     ):
         raise BadInput(
-            "scores", "expected, in two dimensions, probabilities: numbers >= 0 that sum to at most 1 over the "
+            "scores", "expected probabilities in two dimensions: numbers >= 0 that sum to at most 1 over the "
             "candidates of a query at each position, and over the positions of a candidate",
         )  # fmt: skip
     # number of positions compared with the log, for each query
