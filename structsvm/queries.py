@@ -87,7 +87,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
     if unique.shape[0] == run_ids.shape[0]:
         return Grouping(np.append(starts, n_rows).astype(np.int64), run_ids, None)
-    # number the queries by their first runs, then sort rows by the number, stably
+    # number the queries by their first runs, then sort rows by the number with a stable sort
     number = np.empty(unique.shape[0], dtype=np.int64)
     number[np.argsort(first, kind="stable")] = np.arange(unique.shape[0])
     run_number = number[inverse.ravel()]
@@ -173,7 +173,7 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
     refuse_first("weights", values, ~(np.isfinite(values) & (values >= 0)), "a finite value >= 0")
     total = float(values.sum())
     if total == 0:
-        raise BadInput("weights", "expected a positive sum, got all zero")
+        raise BadInput("weights", "expected a positive sum, got zeros only")
     return np.asarray(values / total)
 
 

@@ -591,8 +591,8 @@ def _expected_discounts(
         or probability.sum(axis=1).max(initial=0) > 1 + 1e-9
     ):
         raise BadInput(
-            "scores", "expected probabilities, as the array has two dimensions: numbers >= 0 that sum to at most 1 "
-            "over the candidates of a query at each position, and over the positions of a candidate",
+            "scores", "expected probabilities in two dimensions: numbers >= 0 that sum to at most 1 over the "
+            "candidates of a query at each position, and over the positions of a candidate",
         )  # fmt: skip
     # number of positions compared with the log, for each query
     filled = np.minimum(np.bincount(number), min(k, n_shown))

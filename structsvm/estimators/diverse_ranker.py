@@ -442,7 +442,7 @@ def _follow(
         else:
             features = walk.features()
             best = int(np.argmax(products(features, guide)))
-        # for an ideal path, compute the features only of steps that are kept, because they take most of the time
+        # on an ideal path, compute features only for the steps that are kept, as this takes most of the time
         yield _Step(walk.features() if keep and features is None else features, gains, best)
         d = int(walk.free[best])
         walk.add(d)

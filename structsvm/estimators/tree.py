@@ -116,8 +116,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     Notes
     -----
     In the bins, a missing value (NaN) is below all edges. In the trees, LightGBM learns for each split to which side
-    missing values go; if a feature had no missing values in training, they count as 0, and ``predict`` issues a warning
-    that names the feature.
+    missing values go; for a feature without missing values in training, a missing value counts as 0, and ``predict``
+    issues a warning that names the feature.
 
     ``predict`` matches the categories of a frame by value, whatever their dtype; an unknown category counts as missing,
     and a warning is issued. In an array, categories are indices into ``categories_``.

@@ -86,7 +86,7 @@ def test_models_pass_between_python_and_the_command_line(products, cli, kind):
     cli(f"train {products}/train.{kind} -o m.npz", options, LEARNED)
     cli(f"predict m.npz {products}/new.{kind} -o s", options)
     model = structsvm.load("m.npz")
-    asked = r"text in the column.* 'brand'.*; encode them like the features of the model"
+    asked = r"text in the column.* 'brand'.*; encode them like the features"
     with pytest.raises(BadInput, match=asked) as said:
         model.predict(new)
     X = eval(said.value.code, {"pd": pd, "X": new, "model": model})
