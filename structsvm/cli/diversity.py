@@ -70,7 +70,7 @@ class ChoiceOfC(Group):
         "Trade-off; if several are given, as a,b,c or low:high:number (evenly on a log scale), cross-validation "
         "over the queries chooses one.",
     ] = "1"
-    folds: Annotated[int, "Number of folds for the choice among several C."] = 5
+    folds: Annotated[int, "Number of folds for the choice among several values of C."] = 5
     selection: Selection = "max"
 
     @property

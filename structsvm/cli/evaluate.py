@@ -207,7 +207,7 @@ def _of_scores(
     data: Path, files: Sequence[Path], columns: Columns, names: list[str], **rules: Any
 ) -> dict[str, _Measured]:
     """Return the measures of each file of scores, keyed by its path."""
-    # features are not used, so missing ones are filled
+    # features are not used, so missing features are filled
     options: dict[str, Any] = {"features": ()} if paths.is_table(data) else {}
     rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
     found = {}

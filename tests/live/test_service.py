@@ -292,7 +292,7 @@ def test_engines_that_are_gone_are_told(store):
     assert follow_engines(store, {"shop": SHOP, "other": SHOP}, 2) == []
     said = follow_engines(store, {"shop": SHOP}, 2)
     assert ["no engine 'other' in the configuration" in line for line in said] == [True, True]
-    assert ["production's (why=engines)" in line for line in said] == [True, True]
+    assert ["production's list (why=engines)" in line for line in said] == [True, True]
     for row in store.experiments():
         store.set_state(row.id, "stopped", now=2, who="w", reason="")
     (said,) = follow_engines(store, {"shop": SHOP}, 2)  # the winner of the other may be the one that is gone

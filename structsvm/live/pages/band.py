@@ -1,4 +1,4 @@
-"""The chart of a difference and its always-valid interval by the number of closed impressions."""
+"""Chart of a difference and its always-valid interval against the number of closed impressions."""
 
 from __future__ import annotations
 

@@ -367,7 +367,7 @@ class Store:
             _set(connection, experiment, settled=1, unit_key=None)
             connection.execute(delete(schema.units).where(_u.experiment == experiment))
         if not self._is_postgres:
-            with self.reading.connect() as connection:  # deleted rows must not remain in the log file either
+            with self.reading.connect() as connection:  # deleted rows must not remain in the log, either
                 connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     def lease(self, name: str, owner: str, now: int, until: int) -> bool:

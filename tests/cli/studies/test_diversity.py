@@ -96,7 +96,7 @@ def test_sets_without_a_covered_subtopic():
         ({"methods": ["score"]}, "expected document features that include a score"),
         ({"loss": "ndcg"}, "loss='ndcg': expected one of 'weighted'"),
         ({"methods": ["magic"]}, "method='magic': expected one of .*'random'"),
-        ({"models": {"mmr": None}}, "model='mmr': expected a name"),
+        ({"models": {"mmr": None}}, "model='mmr': a fixed method has this name"),
         ({"methods": ["mmr"], "k": 0}, "k=0"),
     ],
 )

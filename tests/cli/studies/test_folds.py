@@ -315,7 +315,7 @@ def test_the_page_has_every_part_and_escapes(folder):
         ({"measures": Measures(report=("maps",))}, "metric='maps': expected"),
         ({"measures": Measures(report=())}, "expected at least one measure"),
         ({"baseline": "acc"}, "baseline='acc': expected a method of the comparison, a feature"),
-        ({"methods": ["acc"], "training": Training("zscore")}, "Fold1, acc: method 'acc': expected features as the"),
+        ({"methods": ["acc"], "training": Training("zscore")}, "Fold1, acc: method 'acc': expected unscaled features"),
     ],
 )  # fmt: skip
 def test_bad_requests_are_refused_before_training(folder, options, message):

@@ -82,7 +82,7 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
         check_choice("method", name, METHODS)
     for name in models:
         if name in METHODS:
-            raise BadInput("model", "a fixed method has this name", "rename the file", value=name)
+            raise BadInput("model", "a fixed method has this name", "choose another", value=name)
 
 
 def usual_methods(labelled: LabelledSets) -> tuple[list[str], list[str]]:

@@ -160,7 +160,7 @@ class Results:
         return self.baselines[0]
 
     def against_baseline(self, method: MethodResult) -> Comparison:
-        """Compare a method with the baseline by the first measure (two-tailed Wilcoxon test over queries)."""
+        """Compare a method with the first baseline by the first measure (two-tailed Wilcoxon test over queries)."""
         base = next(m for m in self.methods if m.name == self.baseline)
         return compare(*(m.per_query(self.measures.report[0]) for m in (method, base)))
 
