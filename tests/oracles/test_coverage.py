@@ -10,11 +10,11 @@ from structsvm.common.candidates import CandidateSet, Coverage
 from structsvm.features.word_features import Level, WordFeatures
 from structsvm.oracles.coverage import CoverageProblem
 from structsvm.oracles.selection import Selection, bind_loss, budgeted, greedy, swap
-from structsvm.trainers.contract import Options
-from structsvm.trainers.frank_wolfe import frank_wolfe
-from structsvm.trainers.n_slack import n_slack
+from structsvm.trainers.choosing_solver import TRAINERS
+from structsvm.trainers.contract import Options, Start
 from structsvm.trainers.one_slack import one_slack
 from tests.refusing import rejected
+from tests.trainers.problems import SOLVERS
 
 FEATURES = WordFeatures([Level.appears(), Level.count(2)], [0.0, 0.25, 0.5])
 
@@ -284,13 +284,14 @@ def test_training_is_op_5_with_every_constraint(monkeypatch, C):
 
 
 @pytest.mark.parametrize("separation", ["greedy", "swap"])
-@pytest.mark.parametrize("trainer", [n_slack, one_slack, frank_wolfe])
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("C", [0.3, 30.0])
-def test_estimated_primal_never_falls_below_the_dual(separation, trainer, C):
+def test_estimated_primal_never_falls_below_the_dual(separation, solver, C):
     """The inequality holds at each pass, because queries keep the outputs that were found."""
     problem = problem_of(np.random.default_rng(11), 12, separation)
     points = []
-    fit = trainer(problem, C, Options(tol=1e-4, max_passes=300, callback=points.append))
+    options = Options(tol=1e-4, max_passes=300, callback=points.append)
+    fit = TRAINERS[solver].fit(problem, C, options, Start())
     assert not fit.certified
     assert fit.converged
     assert len(points) > 1
