@@ -46,7 +46,7 @@ class CounterfactualEstimate:
     Attributes
     ----------
     dcg : Interval
-        DCG@k of attractions, the mean over lists (IPS, or the affine correction of trust bias).
+        Mean over lists of the DCG@k of attractions (IPS, or the affine correction of trust bias).
     logged_dcg : Interval
         DCG@k of the lists as they were shown.
     difference : Interval

@@ -119,7 +119,7 @@ of figure 4.2 and a few others."""
 
 
 def named_levels(levels: Sequence[Level] | str | None, sets: Sequence[CandidateSet]) -> Sequence[Level]:
-    """Return the levels of that name, or the given levels; models of version 0.1 have None for "neighbours"."""
+    """Return given levels, or the levels with a given name; models of version 0.1 have None for "neighbours"."""
     if levels is None or levels == "neighbours":
         given = all(one.kind == "similarity" for one in sets)
         return [Level.neighbours(least) for least in SIMILARITIES] if given else _NEIGHBOURS
