@@ -38,7 +38,7 @@ class Voting(Group):
     ] = "matched"
     cluster: Annotated[
         str | None,
-        "Adjacent votes that count once: those of a question, of a judge, or none. (default: question, where known)",
+        "Adjacent votes that count as one: those of a question, of a judge, or none. (default: question, if known)",
     ] = None
     columns: ColumnNames = None
 

@@ -289,7 +289,7 @@ def compare(
     found = with_subtopics(read)
     if not found.sets:
         problem = "expected documents with subtopics, got none"
-        raise BadInput(data, problem, "measures need them; apply does not")
+        raise BadInput(data, problem, "only measures need subtopics; use apply without them")
     remarks: list[str] = []
     if not method:
         method, remarks = usual_methods(found)

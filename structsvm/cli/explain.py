@@ -127,7 +127,7 @@ def _of_linear(ranker: Any) -> list[dict[str, Any]]:
 
     form = linear_form(ranker)
     if form.within_query:
-        note("the model scales within queries, so that raw features have no weights")
+        note("the model scales within queries, so raw features have no weights")
     raw = {} if form.within_query else {"raw": form.raw_weights.tolist()}
     return _rows({"feature": list(form.names), "scaled": form.weights.tolist()} | raw)
 

@@ -39,7 +39,7 @@ class Learning(Group):
     ] = None
     features: Annotated[
         list[str] | None,
-        "With --weights-for a table: its columns of scores, a,b,c or repeated. (default: all other columns)",
+        "Columns of scores of a table, if --weights-for is given: a,b,c or repeated. (default: all other columns)",
     ] = None
     relevance: Annotated[float, "Smallest grade of a relevant document."] = 1.0
     loss: Annotated[

@@ -36,7 +36,7 @@ def analyse(
     ],
     test: Annotated[str, "The test that decides: t, z, sign or wilcoxon."] = "t",
     alpha: Annotated[float, "Significance level of the decision."] = 0.05,
-    power: Annotated[float, "Probability of a decision that 'more queries' is to reach."] = 0.8,
+    power: Annotated[float, "Power for which the number of further queries is computed."] = 0.8,
     correction: Annotated[str, "Correction for several pairs of rankers: holm, bh or none."] = "holm",
     cluster: Annotated[
         str,

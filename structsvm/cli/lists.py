@@ -1,4 +1,4 @@
-"""Complete help texts on request, with names from the package, such as those of losses, and names of values."""
+"""Complete the help of a command when it is requested: lists of names, such as those of all losses, and metavars."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
 
 
 def fill_lists(command: Any, arguments: Sequence[str]) -> None:
-    """Fill in ``{losses}`` and similar fields in the help of the command in ``arguments``, and name its values."""
+    """Fill in ``{losses}`` and similar fields in the help of the command in ``arguments``, and set its metavars."""
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
     # the command caches the help option, which is created with the names given here
@@ -65,7 +65,7 @@ def _names(match: re.Match[str]) -> str:
 
 
 def _said(parameter: Any) -> str | None:
-    """Return the name of a value in the help; None for typer's default, which is its type."""
+    """Return the metavar of a parameter in the help; None for typer's default, which is its type."""
     if getattr(parameter, "is_flag", False):
         return ""  # recent versions of typer print <bool>, as if a value were expected
     if parameter.param_type_name == "argument" or parameter.multiple:

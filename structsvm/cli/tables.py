@@ -108,8 +108,8 @@ def read_as_trained(
     """Read the features of a model from a table, including those that stand for the values of a column; report values
     that did not occur in training.
 
-    For ``categories``, which a model learned from a frame, the column in the table holds the values, and the feature
-    holds their numbers. Labels are optional.
+    If a model has learned ``categories`` from a frame, the values in the column of the table are replaced by the
+    numbers of their categories. Labels are optional.
     """
     from structsvm.readers.categories import columns_of, read_categories
 

@@ -70,7 +70,7 @@ class _WalkModel:
         walk, found = self._posterior(sessions)
         self.log_likelihood_ = dot(found.log_likelihood, sessions.count)
         a = walk.attraction
-        with np.errstate(divide="ignore", invalid="ignore"):  # errors from the squared scores of the sessions
+        with np.errstate(divide="ignore", invalid="ignore"):  # standard errors by squared scores
             score = np.where(sessions.clicked, 1 / a, -found.examined / (1 - a))
             self.attraction_error_ = 1 / np.sqrt(by_row(score**2))
         return self

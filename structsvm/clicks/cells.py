@@ -580,7 +580,7 @@ def _clean_lists(key, position, document, clicked):
     for i in range(n):
         if i > 0 and key[i] != key[i - 1]:
             start = i
-        # among the rows of this list that are kept so far: the same document, and whether the position is taken
+        # search the rows of this list that are kept so far for the same document and for the same position
         same_document, same_position = -1, False
         for j in range(i - 1, start - 1, -1):
             if keep[j] and document[j] == document[i]:

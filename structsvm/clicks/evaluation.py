@@ -46,7 +46,7 @@ class CounterfactualEstimate:
     Attributes
     ----------
     dcg : Interval
-        DCG@k of attractions, the mean over lists (IPS, or the affine correction of trust bias).
+        Mean over lists of the DCG@k of attractions (IPS, or the affine correction of trust bias).
     logged_dcg : Interval
         DCG@k of the lists as they were shown.
     difference : Interval
@@ -345,7 +345,8 @@ def _impressions(cells: ClickCells) -> _Impressions:
     lists = joined_sessions(cells.all_lists())
     n_listed = lists.n_distinct
     clustered = lists.cluster is not None and bool((lists.cluster >= 0).any())
-    # if users or logged probabilities weight lists, impressions outside lists only inform the propensities
+    # if lists are weighted by user or by logged probability, impressions outside lists are used only to estimate the
+    # propensities
     only_lists = clustered or lists.probability is not None
     lists = joined_sessions([lists, _unlisted(cells, lists)])
     own = np.arange(lists.n_distinct)

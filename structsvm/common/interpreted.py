@@ -62,8 +62,8 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
 
 
 def as_python(compiled: Any) -> FunctionType:
-    """Return the Python function of a kernel; kernels of its folder that it calls are interpreted, too, but sums are
-    compiled."""
+    """Return the Python function of a kernel. The kernels that it calls are interpreted, too, except those of shared
+    modules."""
     # a copy of the function whose globals have Python functions in place of kernels
     function: Any = compiled.py_func
     names = dict(function.__globals__)

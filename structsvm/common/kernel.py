@@ -115,7 +115,7 @@ class _Entries:
     """Compiled code of a function on disk.
 
     There is one file for each key (signature, processor, byte code). It holds the version of Numba with the stamp, the
-    key, and the code; ``load`` returns the code only if the first two agree.
+    key, and the code; ``load`` returns the code only if the version, stamp and key are the expected ones.
     """
 
     def __init__(self, folder: Path, name: str, stamp: Any, read_only: Sequence[Path] = ()) -> None:

@@ -182,7 +182,7 @@ class DaskStructuralRanker(BaseEstimator):
         return self
 
     def _held(self, client: Any, raw: list[Any], about: Sequence[Any], folds: Dealt) -> list[Any]:
-        """Return futures of the partitions of the problem, on the workers of their rows; set the attributes."""
+        """Return futures of the partitions of the problem; set the attributes that are known before training."""
         self.n_features_in_ = about[0].n_features
         self.scaler_ = fitted_scaler(client, raw, self.n_features_in_, self.scale, self.timeout)
         options = self.loss, self.relevance, self.scaler_, folds

@@ -210,9 +210,9 @@ def _select(rows: Rows, chosen: Any) -> Rows:
 
 
 def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
-    """Return the rows of several partitions as one, without the queries ``drop`` of the first.
+    """Return the rows of several partitions as one; leave out the queries ``drop`` of the first partition.
 
-    The rows of the first are only copied if others are added or queries are dropped.
+    The rows of the first partition are copied only if others are added or queries are left out.
     """
     kept = _select(first, ~np.isin(first.data.query_ids, list(drop))) if drop else first
     parts = [kept, *others]

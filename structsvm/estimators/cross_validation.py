@@ -267,7 +267,7 @@ class CrossValidated:
         tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
         if (counts > 1).any():
             problem = (
-                f"expected each query in at most one test part, query {tested[counts > 1][0]} is in several"
+                f"expected each query in at most one test part, got query {tested[counts > 1][0]} in several"
             )
             raise BadInput("cv", problem)
         return splits

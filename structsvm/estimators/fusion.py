@@ -91,7 +91,7 @@ class FusionModel(Saved):
         if unknown:
             raise BadInput(
                 "runs",
-                f"expected only those of the model, {_quoted(self.names)}, got also {_quoted(unknown)}",
+                f"expected only runs of the model, {_quoted(self.names)}, got also {_quoted(unknown)}",
                 "leave out the others, or train with them",
             )
         scores = pool.select_runs(self.names).scores

@@ -195,7 +195,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return self.leaves_.scores(X, self.coef_)
 
     def _warn_of_missing(self, X: NDArray[Any]) -> None:
-        """Warn about missing values in numeric columns without missing values in training."""
+        """Warn about missing values in numeric columns that had none in training."""
         seen = getattr(self, "missing_features_", range(X.shape[1]))  # missing in earlier model files
         missing = set(_columns_with_nan(X)) - {*seen, *self.leaves_._categorical(X.shape[1])}
         if missing:

@@ -1,7 +1,7 @@
 """Affine steps of scikit-learn pipelines before a linear ranker, as one affine function of the raw features.
 
 The function of a step is derived from its output, whatever its class: the images of zero and of unit vectors give shift
-and slope, and a step whose images of random points contradict them is refused by name. A missing value counts as the
+and slope, and a step that maps random points differently is refused by name. A missing value counts as the
 number that the pipeline imputes.
 """
 

@@ -110,8 +110,8 @@ def export_model(
     Warns
     -----
     UserWarning
-        If the format has no intercept (which affects scores, but not ranks) or no imputed values; if a version of the
-        engine, or float32, may give other scores.
+        If the format has no intercept (which affects scores, but not ranks) or no imputed values; if scores may
+        differ in some version of the engine, or because of float32.
 
     Examples
     --------

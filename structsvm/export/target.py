@@ -125,7 +125,8 @@ def warn_of_unset(target: Target) -> None:
 def power_without_slack(below: NDArray[np.float32]) -> int:
     """Return the exponent of the power of 2 that, as a factor of a feature, makes Solr's slack negligible.
 
-    From 64 on the slack is less than half the distance between float32 numbers. A power of two keeps all digits.
+    For numbers of at least 64 the slack is less than half the distance between float32 numbers. A power of two keeps
+    all digits.
     """
     size = np.abs(below[np.abs(below) < 3e38].astype(np.float64))
     size = size[size > 1e-30]

@@ -182,8 +182,8 @@ class _Cover:
 @kernel
 def _gains(values, levels, best, left, level, document, rows, n_cuts):
     """Return the gains of the documents ``rows``, as means over all candidates."""
-    # The columns are facility location, probability of cover, both weighted by each document feature, and for each
-    # level the share of candidates for which the document is the first near one.
+    # The columns are the facility location, the probability of cover, both of these weighted by each document feature,
+    # and, for each level of similarity, the share of candidates for which the document is the first near document.
     n, m = document.shape
     out = np.zeros((rows.shape[0], 2 + 2 * m + n_cuts))
     for i in range(rows.shape[0]):

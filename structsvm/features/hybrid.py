@@ -61,7 +61,7 @@ NORMALIZERS: dict[str, Callable[[Float, float], Float]] = {
 
 
 def clause_columns(scores: Float, offsets: Int, normalizer: str, *, k: float = 60) -> Float:
-    """Return the columns that an engine multiplies by weights and adds up, 0 if a list lacks the document.
+    """Return the columns that an engine multiplies by weights and adds up; 0 for documents that a list lacks.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ _LARGEST_LEVEL = 2**31 - 1
 
 COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
 SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
-"""Minimum similarities of documents that count as neighbours: for cosines of texts, and for given similarities."""
+"""Minimum similarities of neighbours: ``COSINES`` of texts, and ``SIMILARITIES`` if similarities are given."""
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
 _SHOWN_AS = {
@@ -119,7 +119,7 @@ of figure 4.2 and a few others."""
 
 
 def named_levels(levels: Sequence[Level] | str | None, sets: Sequence[CandidateSet]) -> Sequence[Level]:
-    """Return the levels with a name, or the given levels; models of version 0.1 have None instead of "neighbours"."""
+    """Return given levels, or the levels with a given name; models of version 0.1 have None for "neighbours"."""
     if levels is None or levels == "neighbours":
         given = all(one.kind == "similarity" for one in sets)
         return [Level.neighbours(least) for least in SIMILARITIES] if given else _NEIGHBOURS
@@ -130,7 +130,7 @@ def named_levels(levels: Sequence[Level] | str | None, sets: Sequence[CandidateS
 
 
 def usual_thresholds(levels: Sequence[Level]) -> Sequence[float]:
-    """Return the default thresholds: with ``neighbours`` each level has a single bin."""
+    """Return the default thresholds; levels of kind "neighbours" use only the threshold 0."""
     return (0.0,) if any(level.kind == "neighbours" for level in levels) else THRESHOLDS
 
 

@@ -377,7 +377,7 @@ class Report(Struct, kw_only=True):
     series: list[Point]
     pending: Annotated[Count, said("Impressions whose window is open.")]
     late: Annotated[Count, said("Clicks after their window.")]
-    caution: Annotated[str | None, said("Note on users who search often: each of their lists counts.")]
+    caution: Annotated[str | None, said("Warning that lists of the same unit are counted as independent.")]
     same: Annotated[Count, said("Lists on which the rankers agreed.")]
     control: Annotated[Count, said("Lists of production alone, for comparison.")]
     not_compared: NotCompared

@@ -29,7 +29,7 @@ class Metrics:
             return Gauge(f"structsvm_live_{name}", said, labels, registry=own, multiprocess_mode=mode)
 
         self.answers = counter("answers", "Responses by status.", "status")
-        self.shown = counter("shown", "Lists by what was served and why.", "serve", "why")
+        self.shown = counter("shown", "Lists by what was served and the reason.", "serve", "why")
         self.clicks = counter("clicks", "Clicks by outcome.", "fate")
         self.not_compared = counter("not_compared", "Requests whose challenger failed.", "why")
         # create these labels at the start, so that rates are defined before the first failure

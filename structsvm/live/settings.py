@@ -38,7 +38,8 @@ class Settings:
     strict : bool, default=False
         Answer 503 if a list cannot be recorded, instead of 200 with production's list.
     max_body : int, default=262144
-        Maximum size of a request body in bytes; for searches ``max_search_body``, by default the limit of engines.
+        Maximum size of a request body in bytes. Searches have a limit of their own, ``max_search_body``, whose default
+        is the limit of the search engines.
     search_header : str, default="x-structsvm-search"
         Header with the id of a search, which all its pages and retries share.
     grace_s : float or None, default=None

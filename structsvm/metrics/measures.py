@@ -190,8 +190,8 @@ def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
     n_other = ranking.lengths - n_relevant
     n_found = segment_sum(hit.astype(np.int64), ranking.ranked_offsets)
     misses = np.diff(ranking.ranked_offsets) - n_found
-    # Count twice the non-relevant rows above each row, and once those with equal score, which is twice the mean over
-    # all orders of ties; integers keep the area exact.
+    # Twice the number of non-relevant rows above each row, as a mean over all orders of ties: rows with a higher score
+    # count twice, and rows with an equal score once. Integers keep the area exact.
     runs = ranking.runs
     above = ranking.rank - count - ~hit
     through = ranking.rank - count

@@ -148,8 +148,8 @@ def rank_queries(
 def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDArray[Any] | None) -> None:
     """Reorder the rows of each run of equal scores in place, by the rule ``ties``.
 
-    For ``ties="average"`` they are in ascending order of row: the average does not depend on this order, except for
-    rounding, which an unstable sort would make unpredictable.
+    For ``ties="average"`` the rows of a run are in ascending order: the average does not depend on this order, except
+    for rounding, which an unstable sort would make unpredictable.
     """
     tied = ~new_score
     tied[:-1] |= tied[1:]

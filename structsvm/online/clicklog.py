@@ -570,7 +570,7 @@ class Header:
             self.found = found
             self.is_duels = bool(among)
         elif found != self.found or bool(among) != self.is_duels:
-            problem = f"expected {_described(self.found)}, as before, got {_described(found)}"
+            problem = f"expected {_described(self.found)}, as in earlier lines, got {_described(found)}"
             raise BadInput(f"{self.source}{number}", problem, "use one log per experiment")
         if line.clicks is None:
             if self.missing_feedback == "error":

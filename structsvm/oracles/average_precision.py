@@ -178,7 +178,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
         for j in range(n_non, n_non + 8):
             non[j] = 0.0
         # best_at[j] in 0..n_rel: non-relevant document j ranks directly before relevant document best_at[j]. Divide and
-        # conquer over j: best_at is non-decreasing in j, so that the position of the middle document bounds the
+        # conquer over j: best_at is non-decreasing in j, so the position of the middle document bounds the
         # positions on both sides. ``stack`` holds the remaining ranges of j, each with its range of positions k.
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n_non, 0, n_rel
         depth = 1

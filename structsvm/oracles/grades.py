@@ -14,8 +14,8 @@ from structsvm.queries import query_pieces, row_groups
 
 
 class ByGrade(NamedTuple):
-    """Per rank, the row within the query (``members``) and the first rank of a lower grade; per query, the number of
-    pairs."""
+    """The documents of each query in descending order of grade: for each rank, the row within the query (``members``)
+    and the first rank of a lower grade (``lower``); for each query, the number of pairs."""
 
     members: NDArray[np.int32]
     lower: NDArray[np.int32]

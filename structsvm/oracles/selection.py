@@ -279,7 +279,7 @@ def _one_by_one(
     beside: Callable[[list[int]], Float] | None = None,
     per_cost: bool = False,
 ) -> Selection:
-    """Choose by :func:`greedy_by_gains`; ``beside(chosen)`` is added to the gains, but not to the returned gains."""
+    """Choose by :func:`greedy_by_gains`; ``beside(chosen)`` affects the choice, but not the returned gains."""
     uncovered = coverage.counts.copy()
     covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)
     own: list[Float] = []

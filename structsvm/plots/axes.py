@@ -62,7 +62,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
 
 
 def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Ax = None) -> Axes:
-    """Draw the contribution of base functions to a document's score against their own scores (thesis, figure 3.2).
+    """Draw the contribution of each base function to a document's score against its own score (thesis, figure 3.2).
 
     Parameters
     ----------

@@ -197,7 +197,8 @@ class Convex:
 
     def _in_dual_cone(self, z: Float) -> Float:
         """Return ``z`` with the multipliers of inequalities and second-order cones moved into the dual cone."""
-        # multipliers of other cones are strictly inside in Clarabel's result, and ``_stationary`` does not change them
+        # in Clarabel's result, multipliers of other cones are strictly inside these cones, and ``_stationary`` does not
+        # change them
         z = z.copy()
         first = self._n_zero
         z[first : first + self._n_nonneg] = np.maximum(z[first : first + self._n_nonneg], 0.0)
@@ -304,8 +305,8 @@ class Convex:
         dims = data["dims"]
         self._n_zero, self._n_nonneg, self._soc = int(dims.zero), int(dims.nonneg), [int(n) for n in dims.soc]
         self._dims = dims
-        # Columns of P whose only entry is a positive diagonal entry have a closed-form minimum; the other columns are
-        # flat.
+        # The minimum over an entry of x has a closed form if the only entry of its column of P is a positive diagonal
+        # entry; ``_flat`` marks the other entries of x.
         self._curvature = self._P.diagonal()
         self._P.eliminate_zeros()
         entries = np.diff(self._P.indptr)

@@ -110,7 +110,7 @@ class _Bound:
         self.separator.separate(given, 0, self.offsets.shape[0] - 1, loss, coef)
         filled = np.isfinite(loss).all() and np.isfinite(coef).all()
         self.require(filled, "a loss or coefficient is not filled, or is not a finite number")
-        # compiled kernels ignore the read-only flag, so that the scores are compared, too
+        # compiled kernels ignore the read-only flag, so the scores are compared, too
         self.require(np.array_equal(given, scores), "the scores were changed")
         return loss, coef
 

@@ -211,8 +211,8 @@ def _forces(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Fill in the forces and utilities of the given queries, whose scores are concatenated; ``ranked`` sorts the scores
     of each query in descending order."""
-    # Visit all pairs of rank indices a < b. Swaps of two documents below the cut-off change nothing, so that ``a``
-    # stops at the cut-off.
+    # Visit all pairs of rank indices a < b. Swaps of two documents below the cut-off change nothing, so ``a`` stops at
+    # the cut-off.
     longest = discount.shape[0]
     grades, gains, hits = np.empty(longest), np.empty(longest), np.empty(longest, np.bool_)
     count, harmonic = np.empty(longest + 1), np.empty(longest + 1)

@@ -49,8 +49,8 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     while record.n_passes < options.max_passes and (
         not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
-        # the mean over queries of violation minus slack is (primal - dual) / C, so that it exceeds epsilon for some
-        # query
+        # the mean over queries of violation minus slack is (primal - dual) / C, so for at least one query the
+        # difference exceeds epsilon
         epsilon = 0.25 * (primal - record.dual) / C
         before = len(working)
         # the slack of a query is the largest violation among its outputs in the working set

@@ -1,4 +1,4 @@
-"""Kernels for the products of a pass with dense and CSR matrices; other formats provide their own
+"""Kernels for the matrix products of a pass, for dense and CSR matrices; other formats provide their own
 (``CompiledRows``)."""
 
 from __future__ import annotations

@@ -157,9 +157,9 @@ test_refusals = refusals(
     (([], [], [], []), "log: expected impressions, got none"),
     (([1, 1], ["a", "a\0"], [1, 2], [0, 1]), "document: .* got one that ends in a NUL character"),
     (([1], [b"\xe9"], [1], [0]), "document: expected integers or strings as ids, got binary"),
-    (([1, 2**70], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**70}; read ids as strings"),
-    (([-1, 2**63], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**63}; read ids as strings"),
-    (([1, -(2**70)], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {-(2**70)}; read ids as"),
+    (([1, 2**70], [1, 2], [1, 2], [0, 1]), f"query: .* 64-bit integers, got {2**70}; read ids as strings"),
+    (([-1, 2**63], [1, 2], [1, 2], [0, 1]), f"query: .* 64-bit integers, got {2**63}; read ids as strings"),
+    (([1, -(2**70)], [1, 2], [1, 2], [0, 1]), f"query: .* 64-bit integers, got {-(2**70)}; read ids as"),
 )
 
 

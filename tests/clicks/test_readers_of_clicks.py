@@ -381,7 +381,7 @@ def test_large_ids_in_columns_of_objects_are_not_rounded(ids):
     )
     assert read_table(frame, session="session").docid.tolist() == [i for i in ids if i]
     frame["document"] = pd.Series([2**70, *ids[1:], *ids], dtype=object)
-    with pytest.raises(BadInput, match=f"column 'document': expected integers of 64 bits, got {2**70}"):
+    with pytest.raises(BadInput, match=f"column 'document': expected 64-bit integers, got {2**70}"):
         read_table(frame, session="session")
 
 

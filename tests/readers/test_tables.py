@@ -204,7 +204,7 @@ def test_a_first_line_of_cells_is_no_line_of_names():
 def test_mixtures_of_objects_are_named():
     assert frames.arrow_of([0, 2**64 - 1], "t", "a").to_pylist() == [0, 2**64 - 1]
     refused(
-        "column 'a': expected numbers of 64 bits, text or times, got object",
+        "column 'a': expected 64-bit numbers, text or times, got object",
         frames.arrow_of,
         [object()],
         "t",

@@ -136,7 +136,7 @@ def log2(x):  # type: ignore[no-untyped-def]
 @kernel
 def lgamma(number):  # type: ignore[no-untyped-def]
     """Return the logarithm of the gamma function for ``number >= 1``."""
-    # Stirling's series is precise from 16 on; below, log Gamma(x) = log Gamma(x + n) - log(x (x + 1) ... (x + n - 1))
+    # Stirling's series is precise for x >= 16; below, log Gamma(x) = log Gamma(x + n) - log(x (x + 1) ... (x + n - 1))
     x, product = float(number), 1.0
     while x < 16.0:
         product *= x

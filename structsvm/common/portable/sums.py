@@ -23,7 +23,7 @@ Float = NDArray[np.float64]
 @kernel
 def dot_at(a, i, b, k, n):  # type: ignore[no-untyped-def]
     """Return ``sum_j a[i + j] * b[k + j]`` for ``j < n``."""
-    if n < 8:  # a tail would read before the beginning of the vector
+    if n < 8:  # ``tail`` would read before the beginning of the vector
         out = 0.0
         for j in range(n):
             out += a[i + j] * b[k + j]

@@ -69,10 +69,10 @@ def arrow_of(values: Any, source: Path | str, name: str) -> Any:
         kinds = sorted({type(v).__name__ for v in known})
         if kinds == ["int"] and min(known) >= 0 and max(known) < 2**64:
             return pa.array([None if is_missing(v) else v for v in values], pa.uint64())
-        expected, remedy = "numbers of 64 bits, text or times", "convert it to numbers or str"
+        expected, remedy = "64-bit numbers, text or times", "convert it to numbers or str"
         got = f"{' and '.join(kinds) or 'none'} ({error!s:.80})"
         if kinds == ["int"]:
-            expected, got = "integers of 64 bits", f"{max(known, key=abs)}"
+            expected, got = "64-bit integers", f"{max(known, key=abs)}"
             remedy = "read ids as strings"
         elif len(kinds) > 1:
             expected, got, remedy = "values of one type", " and ".join(kinds), "convert them to str"

@@ -23,7 +23,7 @@ _SET_UP = {
 
 
 def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refresh: int | None = 10) -> str:
-    """Return the page ``/``."""
+    """Return the overview of all experiments, the page ``/``."""
     failed = [one["experiment"]["key"] for one in reports if "verdict" not in one]
     reports = [one for one in reports if "verdict" in one]
     running = sum(one["experiment"]["state"] == "running" for one in reports)
@@ -40,7 +40,7 @@ def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refres
 
 
 def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | None = 10) -> str:
-    """Return the page ``/e/{key}``."""
+    """Return the page of an experiment, ``/e/{key}``."""
     experiment, caution = one["experiment"], one.get("caution")
     kind = _bandit(one["bandit"]) if one.get("bandit") else {"pairs": _pairs(one), "bands": bands(one)}
     set_up = [
@@ -92,7 +92,7 @@ def _bandit(bandit: Mapping[str, Any]) -> dict[str, Any]:
         [name, *("" if i == j else count(n) for j, n in enumerate(bandit["wins"][i]))]
         for i, name in enumerate(names)
     ]
-    shares = pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1 means part of every duel")
+    shares = pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1: chosen for every duel")
     return {
         "playing": [r["name"] for r in rankers if r["in_play"]], "rankers": rows, "shares": Markup(shares),
         "against": [f"against {name}" for name in names], "met": met,

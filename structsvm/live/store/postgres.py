@@ -1,4 +1,4 @@
-"""PostgreSQL: the hot inserts as one statement per batch.
+"""PostgreSQL: the frequent inserts as one statement per batch.
 
 Sequence numbers are assigned before transactions commit, so a lower number can appear after a higher one. Writers share
 an advisory lock. The closer holds it exclusively for a moment to decide how far it closes: meanwhile no lower number
@@ -43,7 +43,7 @@ def engines(url: str) -> tuple[Engine, Engine]:
 
 
 class PostgresConnection:
-    """A PostgreSQL connection for the hot inserts."""
+    """A PostgreSQL connection for the frequent inserts (lists and clicks)."""
 
     def __init__(self, url: str) -> None:
         import psycopg

@@ -1,4 +1,4 @@
-"""All database queries except the two hot inserts."""
+"""All database queries except the frequent inserts of lists and clicks."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 class SqliteConnection:
-    """A SQLite connection for the hot inserts."""
+    """A SQLite connection for the frequent inserts (lists and clicks)."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

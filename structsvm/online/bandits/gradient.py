@@ -23,7 +23,7 @@ class Probe(NamedTuple):
 
 
 class GradientDescent(SavedState):
-    """Common implementation of DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1), which create instances.
+    """Common implementation of DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and section 6.3.1).
 
     Parameters
     ----------

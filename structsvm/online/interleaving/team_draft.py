@@ -95,7 +95,7 @@ def teams_of(shown: Shown) -> list[int | None]:
 
 
 def check_draft(shown: Shown) -> None:
-    """Raise BadInput if a record assigns two or more documents, and all to the same team."""
+    """Raise BadInput if a record assigns two or more documents, all of them to the same team."""
     # Each ranker picks once per round, so a draft never assigns several documents to one team only: the record was
     # changed, and all its clicks would credit one ranker.
     teams = [team for row in shown.evidence for team in row if team is not None]

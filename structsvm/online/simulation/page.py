@@ -37,7 +37,7 @@ class DuelMap(NamedTuple):
 def duel_map(
     duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[str] | None = None
 ) -> DuelMap:
-    """Return the map of ``Simulation.duels`` (upper triangle, arms alone on the diagonal) with arms in ``order``."""
+    """Return the map of ``Simulation.duels`` (pairs above the diagonal, single arms on it), with arms in ``order``."""
     counts = np.asarray(duels, dtype=np.int64)
     n = len(counts)
     # make the counts symmetric, so that the image does not depend on the numbering of the arms

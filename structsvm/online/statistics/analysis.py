@@ -377,8 +377,8 @@ def _remarks(
     if log.again is not None and cluster is None:
         by, n_again, n_looked = log.again
         notes.append(
-            f"{n_again:,} of the first {n_looked:,} impressions are of a {by} seen before, and each counts as if "
-            f"it were of a new one: preferences of a few {by}s could decide, so no winner is named; analyse with "
+            f"{n_again:,} of the first {n_looked:,} impressions are from a {by} seen before, and each counts as if "
+            f"it were from a new {by}: preferences of a few {by}s could decide, so no winner is named; analyse with "
             f"cluster={by!r} (--cluster {by}), which requires a {by} in every impression"
         )
     if n_clusters is not None:

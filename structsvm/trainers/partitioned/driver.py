@@ -51,14 +51,14 @@ C, whose weights scatter less; the mix and the scaling on a sample compensate fo
 0.5 and 1. With 0.25, several partitions need a third pass at C = 1."""
 
 _SLOW = 0.5
-"""Ratio of the gaps after and before a certificate above which descents end, so that each further pass is a certificate
-at the best point of a segment (see the module docstring). With few queries, a sample cannot locate this point, so that
+"""Descents end if a certificate leaves more than this fraction of the gap. Each further pass is then a certificate at
+the best point of a segment (see the module docstring). With few queries, a sample cannot locate this point, and
 descents continue. For 4,000 noisy queries with C = 10^4, this rule reduces the number of passes from 20 to 14 with map
 in one partition, and from 60 to 24 with NDCG by positions in six partitions."""
 
 _STALLED = 0.9
-"""Ratio of the gaps after and before a certificate above which another descent follows although descents have ended,
-because one plane per query and pass can be too few. With map, C = 10^4 and 4,000 noisy queries this rule saves 20 of
+"""If a later certificate leaves more than this fraction of the gap, another descent follows, because one plane per
+query and pass can be too few. With map, C = 10^4 and 4,000 noisy queries this rule saves 20 of
 33 passes."""
 
 _PATIENCE = 6

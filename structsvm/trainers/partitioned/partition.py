@@ -178,8 +178,8 @@ class Partition:
         return _column(dual, task)
 
     def slope(self, task: Task, w: Float, factor: float, among: int) -> tuple[float, float]:
-        """Return the weight of a sample of queries, and the inner product of ``w`` with the weighted sum of their joint
-        features at ``factor w``."""
+        """Return the weight of a sample of queries, and the inner product of ``w`` and the weighted sum of the joint
+        features of the sample at ``factor w``."""
         # ``among`` is the total number of blocks of all partitions, which determines the sampling rate
         if task.share == 0.0:
             return 0.0, 0.0

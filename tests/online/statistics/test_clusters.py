@@ -171,10 +171,10 @@ def _log(n, **ids):
 def test_users_who_come_again_are_said_where_impressions_are_taken_as_independent():
     log = _log(10, user=lambda k: k // 4)
     [note] = analyse(log).notes
-    assert note.startswith("7 of the first 10 impressions are of a user seen before")
+    assert note.startswith("7 of the first 10 impressions are from a user seen before")
     assert "--cluster user" in note
     assert not any("seen before" in note for note in analyse(log, cluster="user").notes)
-    assert "of a session seen before" in analyse(_log(10, session=lambda k: k // 2)).notes[0]
+    assert "from a session seen before" in analyse(_log(10, session=lambda k: k // 2)).notes[0]
     for ids in ({}, {"user": lambda k: k}, {"user": lambda k: [1, "1"][k]}):
         assert not analyse(_log(2, **ids)).notes
 

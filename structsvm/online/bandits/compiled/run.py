@@ -49,7 +49,7 @@ class Run(NamedTuple):
     winners: Int
     """Regret and best arm at each of ``times``."""
     duels: Int
-    """Number of comparisons of each pair, (K, K): upper triangle, with an arm against itself on the diagonal."""
+    """Number of comparisons, (K, K): of each pair in the upper triangle, of an arm with itself on the diagonal."""
 
 
 def begin(world: Any, times: Int, kind: str, rng: np.random.Generator, ties: np.random.Generator) -> Run:
