@@ -84,7 +84,7 @@ def test_why_no_winner_is_named():
     made = lists(300)
     answer = analyse(made)
     assert "none named as users return, see notes and cluster='auto'" in repr(answer)
-    assert "are of a user seen before" in answer._repr_html_()
+    assert "are from a user seen before" in answer._repr_html_()
     assert "users return" not in repr(analyse(made, cluster="auto"))
 
 
