@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from structsvm import queries
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import completed, name_here
@@ -361,7 +361,7 @@ def no_constraint(
         remedy = "check the labels and qid"
     elif relevance <= labels[0] < labels[1]:
         remedy = "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
-    got = f"got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}"
+    got = f"got {counted(query=n_queries)}, labels {labels[0]:g} to {labels[1]:g}"
     problem = f"no query carries a constraint for {{{name}}}: each needs documents with distinct labels{meaning}; {got}"
     return BadInput("y", problem, remedy, others={name: loss})
 
