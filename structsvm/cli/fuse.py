@@ -41,7 +41,7 @@ class Learning(Group):
         list[str] | None,
         "Columns of scores of a table, if --weights-for is given: a,b,c or repeated. (default: all other columns)",
     ] = None
-    relevance: Annotated[float, "Smallest grade of a relevant document."] = 1.0
+    relevance: Annotated[float, "Lowest grade of a relevant document."] = 1.0
     loss: Annotated[
         str | None,
         "One of {losses}; k is any cut-off, as in ndcg@10. (default: map; ndcg@10 with --weights-for)",
