@@ -1,7 +1,5 @@
 """What every test run needs before the package is imported."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

@@ -3,8 +3,6 @@
 The tests run the blocks, and so does the build of the manual, which shows the output of each block (``with_output``).
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Sphinx: the manual, its gallery, the API reference from exports and docstrings, the experiments' tables."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Draw ``_static/gap.svg``, the figure of the README: ``python docs/draw_gap.py``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib as mpl

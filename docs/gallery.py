@@ -5,8 +5,6 @@ A script begins with a docstring, whose first line is the title; the rest is Mar
 a part ends belong to that part; what it printed is shown under its code.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re
@@ -134,14 +132,24 @@ def write(scripts: Path, pages: Path) -> None:
 
 def _write_index(pages: Path, cards: list[tuple[str, str, str, str]]) -> None:
     lines = [
-        "# Gallery", "",
+        "# Gallery",
+        "",
         "Small examples that run in a few seconds each, on data that they make or that is bundled. The pictures were "
-        "drawn when these pages were built. The scripts are in `docs/examples`.", "",
-    ]  # fmt: skip
+        "drawn when these pages were built. The scripts are in `docs/examples`.",
+        "",
+    ]
     for stem, title, picture, lead in cards:
         lines += [
-            f"## [{title}]({stem}.md)", "", lead, "",
-            f"```{{image}} {picture}", f":alt: {title}", f":target: {stem}.html", ":class: thumbnail", "```", "",
-        ]  # fmt: skip
+            f"## [{title}]({stem}.md)",
+            "",
+            lead,
+            "",
+            f"```{{image}} {picture}",
+            f":alt: {title}",
+            f":target: {stem}.html",
+            ":class: thumbnail",
+            "```",
+            "",
+        ]
     lines += ["```{toctree}", ":hidden:", ":maxdepth: 1", *(stem for stem, *_ in cards), "```", ""]
     (pages / "index.md").write_text("\n".join(lines), encoding="utf-8")

@@ -1,7 +1,5 @@
 """Formulas as MathML, which browsers render without scripts, fonts or a network."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from docutils.utils.math.latex2mathml import tex2mathml

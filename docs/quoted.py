@@ -6,8 +6,6 @@ of its name; the row, by its first cells; the column. After ``as`` a form may fo
 number of a cell.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import ROUND_HALF_UP, Decimal

@@ -4,8 +4,6 @@ Sphinx writes it into ``docs/api.rst`` when the pages are built. To document a n
 ``__init__.py`` of its folder.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from inspect import isclass, isroutine, signature
 from pathlib import Path
@@ -121,13 +119,15 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
         "Measures": (("name", "what it is"), list(available_metrics().items())),
         "Bandits": (("name", "class", "horizon", "compiled form", "assumes"), bandits),
         "Interleavers": (
-            ("name", "class", "rankings", "if clicks ignore the documents", "what it is"), mergers,
+            ("name", "class", "rankings", "if clicks ignore the documents", "what it is"),
+            mergers,
         ),
         "Fixed ways of choosing documents": (
-            ("name", "class", "what it is"), [(n, m.__name__, _first(m)) for n, m in METHODS.items()],
+            ("name", "class", "what it is"),
+            [(n, m.__name__, _first(m)) for n, m in METHODS.items()],
         ),
         "Formats of search engines": (("name",), [(name,) for name in FORMATS]),
-    }  # fmt: skip
+    }
 
 
 _CUTOFFS = {"never": "", "optional": ", with or without @k", "required": "@k"}

@@ -1,7 +1,5 @@
 """Find the pages of the manual and gallery whose code uses a public name, for the API reference."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from importlib import import_module

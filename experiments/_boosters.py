@@ -1,7 +1,5 @@
 """LightGBM, XGBoost and CatBoost as rankers with early stopping, for comparison."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -73,10 +71,18 @@ def _xgboost(
 
     objective = "rank:map" if y.max() <= 1 else "rank:ndcg"
     options = {
-        "objective": objective, "grow_policy": "lossguide", "max_leaves": point.n_leaves, "max_depth": 0,
-        "eta": point.rate, "tree_method": "hist", "seed": seed, "nthread": n_jobs, "lambdarank_pair_method": "topk",
-        "lambdarank_num_pair_per_sample": int(np.diff(train.offsets).max()), "base_score": 0.0,
-    }  # fmt: skip
+        "objective": objective,
+        "grow_policy": "lossguide",
+        "max_leaves": point.n_leaves,
+        "max_depth": 0,
+        "eta": point.rate,
+        "tree_method": "hist",
+        "seed": seed,
+        "nthread": n_jobs,
+        "lambdarank_pair_method": "topk",
+        "lambdarank_num_pair_per_sample": int(np.diff(train.offsets).max()),
+        "base_score": 0.0,
+    }
     if point.l2 is not None:
         options["lambda"] = point.l2
     data = xgboost.DMatrix(train.X, label=y, qid=row_groups(train.offsets))
@@ -94,9 +100,15 @@ def _xgboost(
 
 
 def _catboost(
-    train: QueryData, y: Float, point: Point, n_trees: int, seed: int, n_jobs: int,
-    held_out: QueryData | None, patience: int | None,
-) -> tuple[Grown, int]:  # fmt: skip
+    train: QueryData,
+    y: Float,
+    point: Point,
+    n_trees: int,
+    seed: int,
+    n_jobs: int,
+    held_out: QueryData | None,
+    patience: int | None,
+) -> tuple[Grown, int]:
     model = catboost_model(train, point, n_trees, seed, n_jobs, y=y, held_out=held_out, patience=patience)
 
     def grown(X: Any, first: int, last: int) -> Float:
@@ -129,10 +141,16 @@ def catboost_model(
     y = (train.y >= 1).astype(np.float64) if y is None else y
     measure = "MAP" if y.max() <= 1 else "NDCG"
     options = {
-        "loss_function": f"YetiRank:mode={measure}", "iterations": n_trees, "learning_rate": point.rate,
-        "depth": int(np.ceil(np.log2(point.n_leaves))), "random_seed": seed, "thread_count": n_jobs, "verbose": 0,
-        "allow_writing_files": False, "use_best_model": False,
-    }  # fmt: skip
+        "loss_function": f"YetiRank:mode={measure}",
+        "iterations": n_trees,
+        "learning_rate": point.rate,
+        "depth": int(np.ceil(np.log2(point.n_leaves))),
+        "random_seed": seed,
+        "thread_count": n_jobs,
+        "verbose": 0,
+        "allow_writing_files": False,
+        "use_best_model": False,
+    }
     if point.l2 is not None:
         options["l2_leaf_reg"] = point.l2
     if held_out is not None:

@@ -4,8 +4,6 @@ Users are position-based: they examine position ``k`` (from 0) with probability 
 examined document with a probability equal to its attraction for the query.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

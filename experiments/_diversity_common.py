@@ -1,7 +1,5 @@
 """Choice of C, cross-validation and comparison tables, for the experiments on diverse result sets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,10 +20,14 @@ def counted(sets: Sequence[CandidateSet], vectorizer: Any = None) -> list[Candid
         names = None if words.vocabulary is None else [str(v) for v in words.vocabulary]
         out.append(
             CandidateSet(
-                words.text, titles=words.title, ids=one.ids, features=one.features, query=one.query,
+                words.text,
+                titles=words.title,
+                ids=one.ids,
+                features=one.features,
+                query=one.query,
                 vocabulary=names,
             )
-        )  # fmt: skip
+        )
     return out
 
 

@@ -4,8 +4,6 @@ Two snippets on the same subtopic share few words. Their common neighbours among
 are related (:func:`structsvm.features.smooth_similarity`), and clusters add further relations.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from typing import Any

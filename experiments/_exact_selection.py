@@ -13,8 +13,6 @@ For subsets of seven documents or more, these bounds are weak. Choosing five of 
 second.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,13 +132,23 @@ def _search(
     member[element_of, element_documents] = True
     elements = _Elements(
         np.append(0, np.cumsum(np.bincount(element_documents, minlength=n))),
-        element_of[by_document].astype(np.int32), element_start, element_documents, weights, member,
-    )  # fmt: skip
+        element_of[by_document].astype(np.int32),
+        element_start,
+        element_documents,
+        weights,
+        member,
+    )
     levels = _Levels(
-        np.zeros((depths, n), np.int64), np.zeros((depths, n)), np.zeros((depths, n)),
-        np.zeros((depths, 2, n, n)), np.full((depths, n), np.inf), np.zeros((depths, n), np.int64),
-        np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths),
-    )  # fmt: skip
+        np.zeros((depths, n), np.int64),
+        np.zeros((depths, n)),
+        np.zeros((depths, n)),
+        np.zeros((depths, 2, n, n)),
+        np.full((depths, n), np.inf),
+        np.zeros((depths, n), np.int64),
+        np.zeros(depths, np.int64),
+        np.zeros(depths, np.int64),
+        np.zeros(depths),
+    )
     value = linear[known].sum() + weights[member[:, known].any(axis=1)].sum()
     best = _Best(
         np.zeros(max(k, 1), np.int64), np.zeros(n_elements, np.int32), known.copy(), np.array([value])
@@ -291,9 +299,18 @@ def _descend(k, tolerance, elements, levels, search, room, spare):
         m, r = size[depth], k - depth
         if depth == leaf:
             if _finish(
-                r, m, tolerance, fixed[depth], ids[depth], gain[depth], shared[depth], elements, search,
-                room[0], room[1],
-            ):  # fmt: skip
+                r,
+                m,
+                tolerance,
+                fixed[depth],
+                ids[depth],
+                gain[depth],
+                shared[depth],
+                elements,
+                search,
+                room[0],
+                room[1],
+            ):
                 for j in range(depth):
                     best[j] = path[j]
             back = True
@@ -358,7 +375,14 @@ def _descend(k, tolerance, elements, levels, search, room, spare):
         # a leaf does not use bounds
         if child < leaf:
             _bound(
-                r - 1, size[child], fixed[child], gain[child], against[child], shared[child], bounds[child],
-                order[child], room,
-            )  # fmt: skip
+                r - 1,
+                size[child],
+                fixed[child],
+                gain[child],
+                against[child],
+                shared[child],
+                bounds[child],
+                order[child],
+                room,
+            )
         depth = child

@@ -1,7 +1,5 @@
 """Simulate the exploration of a bandit until it ends, even beyond its horizon."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib import import_module
 from operator import itemgetter

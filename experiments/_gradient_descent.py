@@ -4,8 +4,6 @@ The policies of ``structsvm.online.bandits.gradient`` are the uncompiled forms, 
 same seed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from operator import itemgetter
 

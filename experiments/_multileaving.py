@@ -1,7 +1,5 @@
 """Simulate multileavings of several rankers, and measure how much they distort pairwise preferences."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, get_args
 
 import numpy as np

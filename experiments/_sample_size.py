@@ -1,7 +1,5 @@
 """Estimate the number of queries needed for a p-value by resampling, as in Yue's thesis (Figs 7.2-7.4)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 As in ``structsvm.readers.synthetic``, each query has its own random stream.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Problems of the papers on dueling bandits, and the shares of subsets of arms with a winner or a total order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import comb
 

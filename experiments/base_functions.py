@@ -8,8 +8,6 @@ weakest, and NP2004 (LETOR 3.0: each of 30 topics looks for one page of .GOV by 
 10 or 20 topics train and 5 choose C.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -72,9 +70,20 @@ def main() -> None:
                 cells = [*against(learned[0], best), *against(learned[0], learned[1])]
                 over_best, over_roc = (learned[0].mean() - v.mean() for v in (best, learned[1]))
                 rows.append(
-                    [functions, n_bins, n_train, best.mean(), *(v.mean() for v in learned), over_best, cells[0],
-                     f"{cells[1]:.3f}", over_roc, cells[2], f"{cells[3]:.3f}"]
-                )  # fmt: skip
+                    [
+                        functions,
+                        n_bins,
+                        n_train,
+                        best.mean(),
+                        *(v.mean() for v in learned),
+                        over_best,
+                        cells[0],
+                        f"{cells[1]:.3f}",
+                        over_roc,
+                        cells[2],
+                        f"{cells[3]:.3f}",
+                    ]
+                )
                 print("  ", *rows[-1], flush=True)
     columns = ["functions", "thresholds", "training topics", "best function", "SVM-map", "SVM-roc"]
     columns += ["map - best", "W/L, best", "p, best", "map - roc", "W/L, roc", "p, roc"]

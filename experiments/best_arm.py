@@ -6,8 +6,6 @@ difference between the first two arms excludes 0, checked after every ten votes.
 matrices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -129,8 +127,12 @@ def played(
 
 def compared(run: Experiment) -> None:
     columns = ["rule", "votes, median / 90 %", "wrong", "undecided", "runs"]
-    rules = {"default": by_default, "evenly": evenly, "Bradley-Terry, peeking": peeking,
-             **{name: by_bandit(name) for name in ("dts", "rucb", "rmed1")}}  # fmt: skip
+    rules = {
+        "default": by_default,
+        "evenly": evenly,
+        "Bradley-Terry, peeking": peeking,
+        **{name: by_bandit(name) for name in ("dts", "rucb", "rmed1")},
+    }
     n = run.runs(3, 12)
     sets = {"ten synthetic models": synthetic(n, run.seed)}
     if (run.data / "votes").is_dir():
@@ -247,8 +249,14 @@ def of_strengths(run: Experiment) -> None:
         target = _draw(np.random.default_rng(0), truth, 400_000, 400_000, spread, shift, ties)
         true = arena(target, order="random").strengths[0].strength
 
-        def cover(votes: int = votes, questions: int = questions, spread: float = spread, shift: float = shift,
-                  ties: float = ties, true: np.ndarray = true) -> dict[str, Any]:  # fmt: skip
+        def cover(
+            votes: int = votes,
+            questions: int = questions,
+            spread: float = spread,
+            shift: float = shift,
+            ties: float = ties,
+            true: np.ndarray = true,
+        ) -> dict[str, Any]:
             hits = []
             for seed in range(n):
                 drawn = _draw(

@@ -9,8 +9,6 @@ always repeats it, and in a session each query may repeat the previous outcome.
     python experiments/calibration.py --quick
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -138,9 +136,11 @@ def rejections(users: Users, method: str, n: int, n_looks: int, rng: np.random.G
         path = capital(units)
         block = {
             "sign": signs(units if symmetric else drawn_signs(units, rng))[1] <= ALPHA,
-            "z": z <= ALPHA, "t": t <= ALPHA, "always valid": path[:, -1] >= limit,
+            "z": z <= ALPHA,
+            "t": t <= ALPHA,
+            "always valid": path[:, -1] >= limit,
             "always valid, each user": path.max(axis=1) >= limit,
-        }  # fmt: skip
+        }
         if symmetric:
             block["wilcoxon"] = signed_ranks(units)[1] <= ALPHA
         looks = np.unique(np.geomspace(10, units.shape[1], n_looks).astype(int))
@@ -253,11 +253,16 @@ def headlines(run: Experiment, n: int) -> None:
         for seed in range(n):
             log = interleaved(*heavy_user(np.random.default_rng([run.seed, 60, seed])))
             by_user, by_list = (analyse(log, cluster=cluster) for cluster in ("auto", None))
-            named.append([
-                by_user.winner is not None, by_user.always_valid_winner is not None, by_user.cluster == "user",
-                by_list.winner is not None, by_list.always_valid_winner is not None,
-                min(by_list.pairs[0].p_values.values()) <= ALPHA,
-            ])  # fmt: skip
+            named.append(
+                [
+                    by_user.winner is not None,
+                    by_user.always_valid_winner is not None,
+                    by_user.cluster == "user",
+                    by_list.winner is not None,
+                    by_list.always_valid_winner is not None,
+                    min(by_list.pairs[0].p_values.values()) <= ALPHA,
+                ]
+            )
         return {"named": named}
 
     found = run.once(compute)["named"].mean(axis=0)
@@ -268,8 +273,13 @@ def headlines(run: Experiment, n: int) -> None:
         f"of some test of single lists is at most {ALPHA:g} in {found[5]:.3f}; as users come again, it names a "
         f"winner in {found[3]:.3f}, always valid in {found[4]:.3f}."
     )
-    run.record["headlines"] = dict(zip(("user", "user, always valid", "clustered", "none", "none, always valid",
-                                        "p of lists"), found.tolist(), strict=True))  # fmt: skip
+    run.record["headlines"] = dict(
+        zip(
+            ("user", "user, always valid", "clustered", "none", "none, always valid", "p of lists"),
+            found.tolist(),
+            strict=True,
+        )
+    )
 
 
 def effects(users: Users, effect: float, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:

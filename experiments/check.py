@@ -12,8 +12,6 @@ compared either, because their bytes depend on the version of matplotlib; the sa
 they draw.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import hashlib

@@ -6,8 +6,6 @@ accuracy of the optimisation. So each fold is trained to several tolerances, and
 (``order``), which changes the last digits of every sum, like another processor.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from _common import Experiment, mq2008
 

@@ -13,8 +13,6 @@ are estimated. ``--only 1000000`` computes only logs of this size, and keeps the
 page from the logs computed so far.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import warnings
@@ -111,7 +109,7 @@ def cells_of(lists: Lists, data: QueryData) -> ClickCells:
     row, position = key[keep] // width, key[keep] % width
     return ClickCells(
         data.query_ids, data.offsets, np.arange(data.n_rows), row, position, shows[keep], clicks[keep]
-    )  # fmt: skip
+    )
 
 
 def linear(cells: ClickCells, train: QueryData, test: QueryData, theta: Propensities) -> tuple[float, float]:
@@ -145,8 +143,10 @@ def xgboost_scores(X: Any, label: Any, group: Any, test: Any, unbiased: bool) ->
         "nthread": 1,
     }
     options |= {
-        "ndcg_exp_gain": False, "lambdarank_num_pair_per_sample": 32, "lambdarank_pair_method": "topk",
-    }  # fmt: skip
+        "ndcg_exp_gain": False,
+        "lambdarank_num_pair_per_sample": 32,
+        "lambdarank_pair_method": "topk",
+    }
     matrix = xgboost.DMatrix(X, label, group=group)
     return xgboost.train(options, matrix, N_TREES).predict(xgboost.DMatrix(test))
 
@@ -406,9 +406,13 @@ def write(run: Experiment, best: dict[str, Any], values: dict[int, dict[str, Any
     theta = harvest(read_sessions(run.data / "yandex_sessions" / "train.txt.gz"))
     places = [str(k) for k in range(1, theta.theta.shape[0] + 1)]
     run.table(
-        "yandex", ["", *places],
-        [["theta", *[f"{v:.3f}" for v in theta.theta]], ["se(log)", *[f"{v:.3f}" for v in theta.standard_errors]]],
-    )  # fmt: skip
+        "yandex",
+        ["", *places],
+        [
+            ["theta", *[f"{v:.3f}" for v in theta.theta]],
+            ["se(log)", *[f"{v:.3f}" for v in theta.standard_errors]],
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ tables are from generated logs in the shapes of real logs (``_click_logs.py``): 
 lists with gaps, users with different preferences, and trust bias; 300 logs each, with the default options.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, NamedTuple
 
@@ -73,8 +71,11 @@ def by_list(log: Log, theta: Any, new: Any) -> dict[str, tuple[float, float, flo
     ratio = value.sum() / gain.sum()
     residual = (value - ratio * gain) / gain.mean()
     found = {}
-    for name, mean, values in (("dcg", value.mean(), value), ("difference", (value - shown).mean(), value - shown),
-                               ("discount", ratio, residual)):  # fmt: skip
+    for name, mean, values in (
+        ("dcg", value.mean(), value),
+        ("difference", (value - shown).mean(), value - shown),
+        ("discount", ratio, residual),
+    ):
         half = t.ppf(0.975, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)
         found[name] = (mean, mean - half, mean + half)
     return found
@@ -129,8 +130,11 @@ def evaluation(run: Experiment, data: QueryData) -> None:
         for n_rankers in (1, 3):
             ranks = [m.rank(data.X, data.qid) for m in models[:n_rankers]]
             old = np.mean([(attraction * discounts(r)).sum() / data.n_queries for r in ranks])
-            truth = {"dcg": dcg, "difference": dcg - old,
-                     "discount": (attraction * discounts(rank)).sum() / attraction.sum()}  # fmt: skip
+            truth = {
+                "dcg": dcg,
+                "difference": dcg - old,
+                "discount": (attraction * discounts(rank)).sum() / attraction.sum(),
+            }
 
             def compute(size: int = size, n_rankers: int = n_rankers, ranks: Any = ranks) -> dict[str, Any]:
                 found: dict[str, list[Any]] = {}
@@ -166,8 +170,19 @@ def evaluation(run: Experiment, data: QueryData) -> None:
             for key, values in run.once(compute).items():
                 name, field = key.split(":")
                 below, above = (values[:, 2] < truth[field]).mean(), (values[:, 1] > truth[field]).mean()
-                rows.append([f"{size:,}", n_rankers, name, len(values), f"{values[:, 0].mean() - truth[field]:+.4f}",
-                             values[:, 0].std(ddof=1), 1 - below - above, below, above])  # fmt: skip
+                rows.append(
+                    [
+                        f"{size:,}",
+                        n_rankers,
+                        name,
+                        len(values),
+                        f"{values[:, 0].mean() - truth[field]:+.4f}",
+                        values[:, 0].std(ddof=1),
+                        1 - below - above,
+                        below,
+                        above,
+                    ]
+                )
     run.section(f"DCG@{K} of a new ranker (true value {dcg:.3f})")
     columns = [
         "sessions",
@@ -222,10 +237,18 @@ def queries_of_unequal_size(run: Experiment) -> None:
             return {"held": held, "error": error, "spread": spread, "sizes": sizes, "p": found}
 
         kept = {name: np.array(values, dtype=float) for name, values in run.once(compute).items()}
-        rows.append([
-            name, f"{n_lists:,}", len(kept["held"]), kept["sizes"].mean(), kept["held"].mean(),
-            kept["error"].std(), np.median(kept["spread"]), np.nanmean(kept["p"] < 0.05),
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                f"{n_lists:,}",
+                len(kept["held"]),
+                kept["sizes"].mean(),
+                kept["held"].mean(),
+                kept["error"].std(),
+                np.median(kept["spread"]),
+                np.nanmean(kept["p"] < 0.05),
+            ]
+        )
     run.section(f"Harvested propensities by the queries of a log, {n:,} logs each")
     run.say(
         "Positions 2 to 6 of three rankers. A log whose rankers leave positions apart is refused, so a row may have "
@@ -234,15 +257,30 @@ def queries_of_unequal_size(run: Experiment) -> None:
         "one degree of freedom, intervals are up to twice as wide, and hold more often than they say: between queries "
         "such a log tells little. In the last column, p < .05 where there is no trust bias."
     )
-    columns = ["queries", "lists", "logs", "effective queries", "intervals that hold", "sd", "half a width",
-               "trust bias found"]  # fmt: skip
+    columns = [
+        "queries",
+        "lists",
+        "logs",
+        "effective queries",
+        "intervals that hold",
+        "sd",
+        "half a width",
+        "trust bias found",
+    ]
     run.table("queries", columns, rows)
 
 
 SHAPES = (
-    ("none", 1000, 0.0), ("lost", 1000, 0.02), ("lost", 1000, 0.1), ("lost", 1000, 0.3), ("lost", 50, 0.1),
-    ("lost", 50, 0.3), ("advertisement", 50, 0.5), ("second page", 50, 0.5), ("no session", 50, 0.4),
-)  # fmt: skip
+    ("none", 1000, 0.0),
+    ("lost", 1000, 0.02),
+    ("lost", 1000, 0.1),
+    ("lost", 1000, 0.3),
+    ("lost", 50, 0.1),
+    ("lost", 50, 0.3),
+    ("advertisement", 50, 0.5),
+    ("second page", 50, 0.5),
+    ("no session", 50, 0.4),
+)
 
 
 def candidates(n_queries: int) -> tuple[Any, Any]:
@@ -274,10 +312,17 @@ def gaps(run: Experiment) -> None:
             return dict(found)
 
         for name, intervals in run.once(compute).items():
-            rows.append([
-                shape, share, f"{n_queries:,}", name, f"{100 * (intervals[:, 0].mean() / expected - 1):+.1f} %",
-                intervals[:, 0].std(ddof=1), holds(intervals, expected).mean(),
-            ])  # fmt: skip
+            rows.append(
+                [
+                    shape,
+                    share,
+                    f"{n_queries:,}",
+                    name,
+                    f"{100 * (intervals[:, 0].mean() / expected - 1):+.1f} %",
+                    intervals[:, 0].std(ddof=1),
+                    holds(intervals, expected).mean(),
+                ]
+            )
     run.section(f"DCG@{K} of a new ranker where lists have gaps, {n:,} logs of 5,000 lists each")
     run.say(
         "Lists of eight documents. Impressions were lost at random; an advertisement stands on top of a list; a list "
@@ -329,10 +374,15 @@ def users(run: Experiment) -> None:
 
         for way, values in run.once(compute).items():
             expected = discounted(mean, best, K).mean()
-            rows.append([
-                name, *way.split(", "), f"{100 * (values[:, 0].mean() / expected - 1):+.1f} %",
-                holds(values[:, :3], expected).mean(), holds(values[:, 3:], 0.0).mean(),
-            ])  # fmt: skip
+            rows.append(
+                [
+                    name,
+                    *way.split(", "),
+                    f"{100 * (values[:, 0].mean() / expected - 1):+.1f} %",
+                    holds(values[:, :3], expected).mean(),
+                    holds(values[:, 3:], 0.0).mean(),
+                ]
+            )
     run.section(f"DCG@{K} of a new ranker by clicks of users with tastes, {n:,} logs of 10,000 lists each")
     run.say(
         "200 users, each of whom likes some documents more than others do; or who see the list again that they had, "

@@ -8,8 +8,6 @@ measure of the row. The last table shows how far each column is below the best C
 and sizes, and the largest distance of the default below the best C, below *chosen* and below *map*.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from typing import Any

@@ -9,8 +9,6 @@ Texts are measured by the weighted subtopic loss: AMBIENT over 11 folds, article
 samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -268,12 +266,14 @@ def ambient(run: Experiment, *, relevant_only: bool, k: int) -> dict[str, np.nda
         return counted(
             [
                 CandidateSet(
-                    [f"{title} {text}" for title, text in zip(one.titles, one.texts, strict=True)], ids=one.ids,
-                    query=one.query, features=1 / np.arange(1, len(one) + 1)[:, None] if scores else None,
+                    [f"{title} {text}" for title, text in zip(one.titles, one.texts, strict=True)],
+                    ids=one.ids,
+                    query=one.query,
+                    features=1 / np.arange(1, len(one) + 1)[:, None] if scores else None,
                 )
                 for one in sets
             ]
-        )  # fmt: skip
+        )
 
     sets = texts(data.sets, not relevant_only)
     near = []

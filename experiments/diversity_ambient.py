@@ -20,8 +20,6 @@ The variant of the model is chosen without the reported topics: by cross-validat
 reported on the other half; then the halves are swapped.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -45,17 +43,21 @@ VARIANTS = {
     "words": SVMDiv(k=K, levels=[Level.appears()]),
     "words, benefits >= 0": SVMDiv(k=K, levels=[Level.appears()], positive="benefits"),
     "soft, three cosines": SVMDiv(
-        k=K, levels=[Level.neighbours(c) for c in (0.05, 0.1, 0.2)], thresholds=THRESHOLDS,
+        k=K,
+        levels=[Level.neighbours(c) for c in (0.05, 0.1, 0.2)],
+        thresholds=THRESHOLDS,
         document_features=["centroid"],
     ),
     "soft, five cosines, one benefit each": SVMDiv(
-        k=K, levels=[Level.neighbours(c) for c in (0.04, 0.07, 0.1, 0.15, 0.2)], document_features=["centroid"]
+        k=K,
+        levels=[Level.neighbours(c) for c in (0.04, 0.07, 0.1, 0.15, 0.2)],
+        document_features=["centroid"],
     ),
     "smoothed, 9 levels": SVMDiv(k=K, prediction="swap"),
     "smoothed, 19 levels": SVMDiv(
         k=K, levels=[Level.neighbours(i / 20) for i in range(1, 20)], prediction="swap"
     ),
-}  # fmt: skip
+}
 QUICK = ("words", "soft, five cosines, one benefit each", "smoothed, 9 levels")
 LOOKED_AT = np.random.default_rng(12345).permutation(44)[:22]
 """The topics on which the variant with five cosines was selected among nineteen by 6-fold loss."""
@@ -77,10 +79,16 @@ TARGETS = {"prototype, one level": 0.193, "prototype, soft": 0.168, "prototype, 
 THESIS = {name: SVMDiv(k=K, levels=name.lower(), separation="greedy") for name in ("SVM-div", "SVM-div2")}
 GRID = [float(f"1e{i}") for i in range(-5, 4)]
 PUBLISHED = {
-    "random": 0.469, "Okapi": 0.472, "unweighted coverage": 0.471, "Essential Pages": 0.434, "SVM-div": 0.349,
-    "SVM-div2": 0.382, ("SVM-div", "Essential Pages"): "14/0/3 **", ("SVM-div2", "Essential Pages"): "13/0/4",
+    "random": 0.469,
+    "Okapi": 0.472,
+    "unweighted coverage": 0.471,
+    "Essential Pages": 0.434,
+    "SVM-div": 0.349,
+    "SVM-div2": 0.382,
+    ("SVM-div", "Essential Pages"): "14/0/3 **",
+    ("SVM-div2", "Essential Pages"): "13/0/4",
     ("SVM-div", "SVM-div2"): "9/6/2",
-}  # fmt: skip
+}
 
 
 def tuned_mmr(by_trade_off, folds, seed):

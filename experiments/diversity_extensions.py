@@ -13,8 +13,6 @@ at those of the reference (Lin 2004).
 Both experiments use AMBIENT with folds of topics; C is chosen on held-out topics of each training fold.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import NamedTuple
 

@@ -13,8 +13,6 @@ The last tables compare all methods without tuning, on these sets and on AMBIENT
 synthetic sets, also on AMBIENT.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -36,10 +34,13 @@ TRAIN, VALIDATION, TOTAL = 12, 16, 40
 LEVELS = {
     "one level": [Level.appears()],
     "seven levels": [
-        Level.appears(), *(Level.count(c) for c in (2, 3, 5)), Level.share(0.05), Level.top_tfidf(5),
+        Level.appears(),
+        *(Level.count(c) for c in (2, 3, 5)),
+        Level.share(0.05),
+        Level.top_tfidf(5),
         Level.top_tfidf(10),
     ],
-}  # fmt: skip
+}
 ZIPF = 1 / np.arange(1, N_WORDS + 1) / (1 / np.arange(1, N_WORDS + 1)).sum()
 
 

@@ -7,8 +7,6 @@ document's words comes from the Zipf background. 15 sets train, 10 choose C, and
 queries of all seeds.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from _common import Experiment
 from _diversity_common import against, counted
@@ -145,8 +143,12 @@ def by_training_size(run, seeds, sizes, Cs, levels):
 
 
 SEVEN = [
-    Level.appears(), *(Level.count(c) for c in (2, 3, 5)), Level.share(0.05), Level.top_tfidf(5), Level.top_tfidf(10),
-]  # fmt: skip
+    Level.appears(),
+    *(Level.count(c) for c in (2, 3, 5)),
+    Level.share(0.05),
+    Level.top_tfidf(5),
+    Level.top_tfidf(10),
+]
 SEARCHES = ("greedy", "swap", "exact")
 TRAININGS = {
     "trained by greedy": {"separation": "greedy"},
@@ -189,10 +191,15 @@ def by_C(run, title, seeds, n_documents, n_sets, Cs, levels):
             "greedy's share of the best value",
         ]
         rows = [
-            [f"{C:g}", *(means[name, how][j] for how in SEARCHES), line.mean(), reached[name].mean(axis=0)[j],
-             f"{negative[name].mean(axis=0)[j]:.0%}"]
+            [
+                f"{C:g}",
+                *(means[name, how][j] for how in SEARCHES),
+                line.mean(),
+                reached[name].mean(axis=0)[j],
+                f"{negative[name].mean(axis=0)[j]:.0%}",
+            ]
             for j, C in enumerate(Cs)
-        ]  # fmt: skip
+        ]
         run.table(f"training_loss, {title}, {name}", [*columns, "negative benefits"], rows)
     run.say(
         f"{n_sets} sets of {n_documents} documents, {title}; the mean of seeds {', '.join(map(str, seeds))}. "

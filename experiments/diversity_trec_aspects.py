@@ -8,8 +8,6 @@ topics that the Robust track shares with the interactive track, and 10-fold on t
 within the training topics. The tables show the losses and the mean hinge, which training minimises.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from _common import Experiment
 from _diversity_common import against, cross_validated

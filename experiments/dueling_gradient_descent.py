@@ -4,8 +4,6 @@ The thesis states no horizon for Table 6.1; 10^6 comparisons are assumed. Its we
 features, 3 grades) replaces them, so Tables 6.2 and 6.3 can agree only in shape.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from _common import Experiment, mq2008
 from _gradient_descent import METHODS, descend, descend_rankings, ndcg_of
@@ -113,9 +111,16 @@ def rankings(run: Experiment) -> None:
 
         def learn(gamma, delta=delta):
             result = descend_rankings(
-                train, horizon=updates, delta=delta, gamma=gamma, queries=100, n_runs=n_runs, seed=run.seed,
-                n_jobs=run.jobs, times=np.linspace(1, updates, 50).astype(int),
-            )  # fmt: skip
+                train,
+                horizon=updates,
+                delta=delta,
+                gamma=gamma,
+                queries=100,
+                n_runs=n_runs,
+                seed=run.seed,
+                n_jobs=run.jobs,
+                times=np.linspace(1, updates, 50).astype(int),
+            )
             return {"ndcg": result.ndcg}
 
         ndcg = np.array([run.once(lambda gamma=gamma, learn=learn: learn(gamma))["ndcg"] for gamma in GAMMAS])
@@ -148,9 +153,15 @@ def rankings(run: Experiment) -> None:
 
         def descent(queries=queries, step=step):
             result = descend_rankings(
-                train, horizon=budget // queries, delta=delta, gamma=step, queries=queries, n_runs=n_runs,
-                seed=run.seed, n_jobs=run.jobs,
-            )  # fmt: skip
+                train,
+                horizon=budget // queries,
+                delta=delta,
+                gamma=step,
+                queries=queries,
+                n_runs=n_runs,
+                seed=run.seed,
+                n_jobs=run.jobs,
+            )
             return {"weights": result.weights, "times": result.times, "ndcg": result.ndcg}
 
         result = run.once(descent)

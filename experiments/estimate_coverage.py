@@ -8,8 +8,6 @@ the target. The difference is from a fixed column, on the same queries. *Factor 
 the interval of ``estimate()``.
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ the horizon would hide the effect. The web search data of the thesis are not pub
 replace them.
 """
 
-from __future__ import annotations
-
 from math import ceil, sqrt
 
 import numpy as np

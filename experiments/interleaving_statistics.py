@@ -10,8 +10,6 @@ Yandex sessions. Its new rankers differ in their weights of grade and title, so 
 rankers need not apply to them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from itertools import combinations, pairwise

@@ -14,8 +14,6 @@ The baseline for LambdaRank is RankNet, which weights all pairs equally. The dat
 synthetic set whose rule no linear scorer can represent. The plots show NDCG during training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -191,11 +189,17 @@ def check(
             if m == 0:
                 slopes[point.name] = g / error
             rows.append(
-                [point.name, measure + "*" * (measure == point.utility), f"{here[m]:.4f}",
-                 f"{norms[point.name, measure]:.4f}", sloping[point.name, measure],
-                 f"{np.abs(g / error).max():.1f}", f"{along.mean():+.4f}",
-                 f"{along.std(ddof=1) / np.sqrt(n_samples):.4f}"]
-            )  # fmt: skip
+                [
+                    point.name,
+                    measure + "*" * (measure == point.utility),
+                    f"{here[m]:.4f}",
+                    f"{norms[point.name, measure]:.4f}",
+                    sloping[point.name, measure],
+                    f"{np.abs(g / error).max():.1f}",
+                    f"{along.mean():+.4f}",
+                    f"{along.std(ddof=1) / np.sqrt(n_samples):.4f}",
+                ]
+            )
         print(f"  {point.name} done", flush=True)
     columns = ["weights", "measure", "value", "norm", "axes", "largest t", "along forces", "±"]
     run.table(f"{key}_derivatives", columns, rows)
@@ -282,8 +286,10 @@ def main() -> None:
 
     looks = LOOKS[:6] if run.quick else LOOKS
     kinds: dict[str, dict[str, Any]] = {
-        "LambdaRank": {}, "RankNet": {"utility": "ranknet"}, "LambdaRank, 32 hidden": {"hidden": (32,)},
-    }  # fmt: skip
+        "LambdaRank": {},
+        "RankNet": {"utility": "ranknet"},
+        "LambdaRank, 32 hidden": {"hidden": (32,)},
+    }
     histories = {label: curve(data, validation, options, looks, run.seed) for label, options in kinds.items()}
     run.record["during_training"] = {"passes": list(looks)} | {
         label: {part: [round(v, 5) for v in values] for part, values in parts.items()}

@@ -10,8 +10,6 @@ A seed is one split (``--runs`` for fewer). A finished split is kept in ``result
 the same command resumes after it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -176,8 +174,9 @@ def trial(bench: Bench, plan: Plan, seed: int) -> dict[str, Any]:
         for weights, setting in choose(bench, settings, labeled, rest, plan.n_steps, seed).items():
             coef = train(setting, known, rest, plan.n_steps, seed)[weights]
             out["methods"][f"{name} {weights}"] = {
-                "setting": setting._asdict(), "precision": test.precision(coef).tolist(),
-            }  # fmt: skip
+                "setting": setting._asdict(),
+                "precision": test.precision(coef).tolist(),
+            }
     before = 0
     for share in plan.shares:
         labeled, known, rest = divided(share)
@@ -307,9 +306,16 @@ def table_one(
         test = over_queries(done, f"{m} {weights}", f"{base} {weights}")
         better, worse = int((maps[m] > maps[base]).sum()), int((maps[m] < maps[base]).sum())
         rows.append(
-            [f"{m} – {base}", f"{d.mean:+.4f}", f"{d.narrow:.4f}", f"{d.wide:.4f}", f"{better}/{worse}",
-             f"{test.wins}/{test.losses}", f"{test.p_value:.3f}"]
-        )  # fmt: skip
+            [
+                f"{m} – {base}",
+                f"{d.mean:+.4f}",
+                f"{d.narrow:.4f}",
+                f"{d.wide:.4f}",
+                f"{better}/{worse}",
+                f"{test.wins}/{test.losses}",
+                f"{test.p_value:.3f}",
+            ]
+        )
         found.append((m, base, d))
     columns = ["difference", "MAP", "± splits", "± corrected", "splits won/lost", "queries won/lost", "p"]
     run.table(f"{name}_{weights}_differences", columns, rows)
@@ -349,8 +355,13 @@ def variations(
     better: list[str] = []
     for share, views in itertools.product(sorted({share for share, *_ in cells}), plan.views):
         found = {mu: np.array(cells[share, views, mu]) for mu in (0.0, *plan.varied_mu)}
-        row: list[Any] = [f"{share:.0%}", f"{np.median(found[0.0][:, 3]):.0f}", views, f"{found[0.0][:, 2].mean():.3f}",
-                          f"{found[0.0][:, 1].mean():+.3f}"]  # fmt: skip
+        row: list[Any] = [
+            f"{share:.0%}",
+            f"{np.median(found[0.0][:, 3]):.0f}",
+            views,
+            f"{found[0.0][:, 2].mean():.3f}",
+            f"{found[0.0][:, 1].mean():+.3f}",
+        ]
         curve = []
         for mu in plan.varied_mu:
             d = difference(found[mu][:, 0], 0.3)

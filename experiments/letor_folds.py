@@ -6,8 +6,6 @@ folds. ``--data`` may also name any folder that ``structsvm compare`` reads; the
 MQ2008.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +15,25 @@ from structsvm.cli.studies.folds import Measures, Training, find_folds
 from structsvm.cli.studies.folds import run as compare_methods
 
 METHODS = (
-    "svm-map", "svm-roc", "svm-pairs", "svm-ndcg", "svm-ndcg@10", "svm-mrr", "ranksvm", "ranksvm-l2", "acc", "acc2",
-    "acc3", "acc4", "ordinal", "sgd", "lcra", "lambdarank", "lambdarank-net", "best-feature",
-)  # fmt: skip
+    "svm-map",
+    "svm-roc",
+    "svm-pairs",
+    "svm-ndcg",
+    "svm-ndcg@10",
+    "svm-mrr",
+    "ranksvm",
+    "ranksvm-l2",
+    "acc",
+    "acc2",
+    "acc3",
+    "acc4",
+    "ordinal",
+    "sgd",
+    "lcra",
+    "lambdarank",
+    "lambdarank-net",
+    "best-feature",
+)
 QUICK = (
     "svm-map",
     "svm-roc",
@@ -51,11 +65,15 @@ def main() -> None:
     methods = QUICK if run.quick else METHODS
     grid = np.logspace(-2, 3, 11) if run.quick else np.logspace(-2, 4, 13)
     results = compare_methods(
-        folds, methods, [float(f"{C:.6g}") for C in grid],
-        measures=Measures("map", MEASURES, "letor4_script"), training=Training(random_state=run.seed),
-        work=run.options.out / "results-cells", n_jobs=run.jobs,
+        folds,
+        methods,
+        [float(f"{C:.6g}") for C in grid],
+        measures=Measures("map", MEASURES, "letor4_script"),
+        training=Training(random_state=run.seed),
+        work=run.options.out / "results-cells",
+        n_jobs=run.jobs,
         callback=lambda method, fold, _: print(f"  {fold} {method}", flush=True),
-    )  # fmt: skip
+    )
 
     def fold_means(method, name):
         return np.array([np.mean(cell["test"]["values"][name]) for cell in method.cells])
@@ -107,10 +125,19 @@ def main() -> None:
     for m in results.methods:
         Cs, test = [C for C in m.Cs if C is not None], results.against_baseline(m)
         rows.append(
-            [m.name, f"{m.mean('map'):.4f}", f"{test.mean_difference:+.4f}", test.wins, test.losses,
-             f"{test.p_value:.3f}", "–" if not Cs else f"{min(Cs):.3g} to {max(Cs):.3g}",
-             "–" if m.gap is None else f"{m.gap:.0e}", m.unconverged, f"{m.seconds:.1f}"]
-        )  # fmt: skip
+            [
+                m.name,
+                f"{m.mean('map'):.4f}",
+                f"{test.mean_difference:+.4f}",
+                test.wins,
+                test.losses,
+                f"{test.p_value:.3f}",
+                "–" if not Cs else f"{min(Cs):.3g} to {max(Cs):.3g}",
+                "–" if m.gap is None else f"{m.gap:.0e}",
+                m.unconverged,
+                f"{m.seconds:.1f}",
+            ]
+        )
     run.table(
         "tests",
         ["method", "MAP", "difference", "wins", "losses", "p", "C", "gap", "short of tol", "seconds"],

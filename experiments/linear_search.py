@@ -12,8 +12,6 @@ training rows. The last rows look at the test queries, to say what the choice co
 loss, scaling and C with the best mean over the tests. A command that was interrupted goes on from there.
 """
 
-from __future__ import annotations
-
 import warnings
 from itertools import product
 from typing import Any

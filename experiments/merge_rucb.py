@@ -5,8 +5,6 @@ The Yandex and Yahoo data are not available; public matrices, and utilities with
 700 rankers, replace them. Live comparisons use MQ2008.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from _common import Experiment, curves, matrix, mq2008
 
@@ -116,9 +114,20 @@ def figure_1(run: Experiment) -> None:
             half = below[name] * np.hypot(1 - low / more.mean()[-1], 1 - rucb_low / rucb)
             intervals[name] = f"{below[name] - half:.2f}, {below[name] + half:.2f}"
             rows.append(
-                [name, world.n_arms, "yes", f"{horizon:g}", n_more, "mergerucb, more runs", more.mean()[-1], low,
-                 high, None, *more.accuracy[-1:]]
-            )  # fmt: skip
+                [
+                    name,
+                    world.n_arms,
+                    "yes",
+                    f"{horizon:g}",
+                    n_more,
+                    "mergerucb, more runs",
+                    more.mean()[-1],
+                    low,
+                    high,
+                    None,
+                    *more.accuracy[-1:],
+                ]
+            )
     columns = ["problem", "K", "meets A2", "T", "runs", "bandit", "regret", "95% from", "to"]
     run.table("figure_1", [*columns, "in the last 0.9 T", "right answers"], rows)
     run.say(
@@ -177,9 +186,17 @@ def figure_2(run: Experiment) -> None:
         low, high = proxy.regret[:, -1].min(), proxy.regret[:, -1].max()
         mean = live.mean()[-1]
         rows.append(
-            [name, mean, live.regret[:, -1].min(), live.regret[:, -1].max(), proxy.mean()[-1], low, high,
-             mean / proxy.mean()[-1]]
-        )  # fmt: skip
+            [
+                name,
+                mean,
+                live.regret[:, -1].min(),
+                live.regret[:, -1].max(),
+                proxy.mean()[-1],
+                low,
+                high,
+                mean / proxy.mean()[-1],
+            ]
+        )
     columns = ["bandit", "live", "least", "most", "proxy", "proxy least", "proxy most", "live / proxy"]
     run.table("figure_2", columns, rows)
     run.plot("Fig. 2: live", curves(lives))
@@ -337,7 +354,11 @@ def figure_6(run: Experiment) -> None:
                     np.mean(
                         [
                             simulate(
-                                "mergerucb", world, horizon=horizon, seed=run.seed + i, times=[horizon],
+                                "mergerucb",
+                                world,
+                                horizon=horizon,
+                                seed=run.seed + i,
+                                times=[horizon],
                                 options={"alpha": alpha, "size": size},
                             ).regret[0, -1]
                             for i, world in enumerate(worlds)
@@ -345,7 +366,7 @@ def figure_6(run: Experiment) -> None:
                     )
                     for size, alpha in grid
                 ]
-            }  # fmt: skip
+            }
 
         ends = run.once(regrets)["grid"]
         default = ends[grid.index((4, 1.01))]

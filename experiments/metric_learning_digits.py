@@ -6,8 +6,6 @@ no published figures to compare with: the thesis proposes ranking losses for suc
 kind. ``--data`` is accepted as in all scripts, but not used; the images come with scikit-learn.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from _common import Experiment
 
@@ -37,10 +35,18 @@ def main() -> None:
         test = compare(per_query, np.concatenate([outcome.systems[base].per_query for outcome in outcomes]))
         fits = [o.systems[i].model.fit_ for o in outcomes if o.systems[i].model is not None]
         rows.append(
-            [name, means[:, i].mean(), means[:, i].min(), means[:, i].max(), test.mean_difference, test.wins,
-             test.losses, "–" if i == base else f"{test.p_value:.1e}",
-             "–" if not fits else f"{max(fit.gap for fit in fits):.0e}"]
-        )  # fmt: skip
+            [
+                name,
+                means[:, i].mean(),
+                means[:, i].min(),
+                means[:, i].max(),
+                test.mean_difference,
+                test.wins,
+                test.losses,
+                "–" if i == base else f"{test.p_value:.1e}",
+                "–" if not fits else f"{max(fit.gap for fit in fits):.0e}",
+            ]
+        )
     columns = [
         "system",
         "MAP",

@@ -5,8 +5,6 @@ the queries of MSLR, are not available; feature rankers of MQ2008 and NP2004 and
 them. The synthetic problems are exactly those of the paper.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from _common import Experiment, curves, matrix, mq2008
 from _multileaving import distortion, multileave_outcomes
@@ -71,9 +69,12 @@ def table_1(run: Experiment, horizon: float, n_runs: int) -> None:
         "length": (f"{horizon:g} comparisons x {n_runs} runs", "10 runs; horizon not legible"),
     }
     run.verdict(
-        "Table 1", ours="The fifteen problems are those of the paper.", verdict="agrees",
-        reason="Definitions; order and place of the arms are random.", **options,
-    )  # fmt: skip
+        "Table 1",
+        ours="The fifteen problems are those of the paper.",
+        verdict="agrees",
+        reason="Definitions; order and place of the arms are random.",
+        **options,
+    )
     run.verdict(
         "Figure 1",
         ours=f"MDB best on {best} of 15 problems, ten times below RMED1 on {len(ten)} of {large} with 51 arms or more.",

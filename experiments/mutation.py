@@ -580,10 +580,20 @@ class Tree:
 def preload() -> None:
     """Import the libraries that the tests import, once for all mutants."""
     for name in (
-        "hypothesis", "numba", "numba.core.caching", "numpy.testing", "pandas", "pytest", "scipy.optimize",
-        "scipy.sparse", "scipy.stats", "sklearn.base", "sklearn.model_selection", "sklearn.pipeline",
+        "hypothesis",
+        "numba",
+        "numba.core.caching",
+        "numpy.testing",
+        "pandas",
+        "pytest",
+        "scipy.optimize",
+        "scipy.sparse",
+        "scipy.stats",
+        "sklearn.base",
+        "sklearn.model_selection",
+        "sklearn.pipeline",
         "sklearn.utils.estimator_checks",
-    ):  # fmt: skip
+    ):
         with suppress(ImportError):
             importlib.import_module(name)
 
@@ -656,9 +666,10 @@ def main() -> None:
         if options.again:
             judged = read_equivalent()
             alive = {
-                key for key, record in known.items()
+                key
+                for key, record in known.items()
                 if record["fate"] == "survived" and (key[0], key[2], key[3]) not in judged
-            }  # fmt: skip
+            }
             todo = [
                 m for path in files for m in mutants_of(path, (ROOT / path).read_bytes()) if m.key in alive
             ]

@@ -5,8 +5,6 @@ The Yahoo data are not available. Feature rankers of MQ2008 and NP2004 (probabil
 the paper) and a public matrix of 64 rankers are added.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from _common import Experiment, alphabetical, curves, feature_matrix, first_with_winner, matrix
 from _worlds import subset_shares
@@ -138,11 +136,15 @@ def regret_table(run: Experiment, key: str, cases: dict, n_runs: int, alpha: flo
     for name, (P, horizon) in cases.items():
         runs = {
             bandit: run.simulate(
-                bandit, P, horizon=horizon, n_runs=n_runs, options={"alpha": alpha},
+                bandit,
+                P,
+                horizon=horizon,
+                n_runs=n_runs,
+                options={"alpha": alpha},
                 times=np.unique(np.linspace(1, horizon, 101).astype(int)),
             )
             for bandit in ("rucb", "rcs")
-        }  # fmt: skip
+        }
         means = [runs[b].mean()[-1] for b in runs]
         errors = [runs[b].regret[:, -1].std() for b in runs]
         edges = [f"{low[-1]:.0f}, {high[-1]:.0f}" for low, high in (runs[b].interval() for b in runs)]

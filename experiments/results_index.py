@@ -8,8 +8,6 @@ the verdict and its reason. A table or figure without a verdict is an error, and
 the page of the script has the details.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -1,7 +1,5 @@
 """RMED1 beside RUCB: regret on published preference matrices after 10,000 and 100,000 comparisons."""
 
-from __future__ import annotations
-
 from _common import MATRICES, Experiment, matrix
 
 from structsvm.online import simulate

@@ -9,8 +9,6 @@ varied by query, sorted by the number of relevant documents. One process holds a
 bytes between driver and partitions.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 from itertools import pairwise

@@ -6,8 +6,6 @@ losses, three scalings and C by the MAP of the same folds, like ``structsvm sear
 samples; the last column is the difference between *search* and *C chosen*, with its standard error over samples.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from itertools import product

@@ -8,8 +8,6 @@ bound on the optimum at C = 10,000, as a share of the objective at w = 0: a valu
 optimal for this loss. The third table shows how much NDCG@10 changes with ``tol``, at the default C of ``SVMNDCG``.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from typing import Any

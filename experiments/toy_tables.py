@@ -5,8 +5,6 @@ with the lower average precision. The script uses no randomness and no data; ``-
 in all scripts.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from _common import Experiment
 

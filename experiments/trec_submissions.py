@@ -15,8 +15,6 @@ documents. NP2004 provides two parts of a fold, 30 queries with one relevant doc
 few for 20 training topics.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable
@@ -278,9 +276,15 @@ def block(
         kept = run.once(all_trials)
         out[name], picks = kept["values"], kept["picks"].tolist()
         run.record["chosen"].append(
-            {"trials": len(own), "training_topics": int(trials[0][0].size), "data": task.name,
-             "without_best": without_best, "system": name, "times_each_C": picks}
-        )  # fmt: skip
+            {
+                "trials": len(own),
+                "training_topics": int(trials[0][0].size),
+                "data": task.name,
+                "without_best": without_best,
+                "system": name,
+                "times_each_C": picks,
+            }
+        )
         print(f"  {task.name} {name}: {out[name].mean():.4f}, C {picks}", flush=True)
     return out
 
@@ -333,8 +337,9 @@ def main() -> None:
         ["TREC 10 submissions (thesis)", 18, 900, 50, None],
     ]
     sizes += [
-        [t.name, t.pool.n_runs, 50 * t.pool.n_runs, t.pool.n_topics, t.pool.n_rows / t.pool.n_topics] for t in tasks
-    ]  # fmt: skip
+        [t.name, t.pool.n_runs, 50 * t.pool.n_runs, t.pool.n_topics, t.pool.n_rows / t.pool.n_topics]
+        for t in tasks
+    ]
     run.table(
         "table_3_5", ["data", "base functions", "features at most", "topics", "documents a topic"], sizes
     )
@@ -391,11 +396,13 @@ def judge(run: Experiment) -> None:
         return ", ".join(cells)
 
     run.verdict(
-        "Table 3.5", part=" ".join(PARTS.values()), ours="The sizes of our data beside those of the thesis.",
+        "Table 3.5",
+        part=" ".join(PARTS.values()),
+        ours="The sizes of our data beside those of the thesis.",
         reason="The Web tracks' submissions are for participants only; Robust 2003 and DL 2020 stand in, and "
         "MQ2008 and NP2004 for the Indri functions.",
         **options,
-    )  # fmt: skip
+    )
     run.verdict(
         "Table 3.6",
         part="functions",
@@ -482,10 +489,14 @@ def tables(run: Experiment, tasks: list[Task], results: Any, key: str, *, thesis
                 row += [f"{values.mean():.4f}", label, "" if math.isnan(p) else f"{p:.4f}"]
                 run.record["values"].append(
                     {
-                        "block": key, "table": number, "data": task.name, "system": name,
-                        "map": float(values.mean()), "p": None if math.isnan(p) else p,
+                        "block": key,
+                        "table": number,
+                        "data": task.name,
+                        "system": name,
+                        "map": float(values.mean()),
+                        "p": None if math.isnan(p) else p,
                     }
-                )  # fmt: skip
+                )
             if thesis:
                 row += list(PUBLISHED[number].get(name, ("", "", "", "")))
             rows.append(row)

@@ -7,8 +7,6 @@ is below the best C of the same row, on average over the data sets. The value at
 queries for MAP and .01 times for NDCG, is interpolated; these two factors were chosen from the same figures.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 

@@ -17,8 +17,6 @@ The methods of each data set are kept in pieces: a command that was interrupted 
 the page of what is finished. ``--only`` computes some data sets anew; the page keeps its rows of the others.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -129,9 +127,9 @@ CATBOOST_BAGS = CatBoostBags()
 def joined(parts: list[QueryData]) -> QueryData:
     """Return parts with disjoint queries as one data set."""
     n = np.cumsum([0, *(part.n_queries for part in parts)])
-    qid = np.concatenate([
-        np.repeat(np.arange(part.n_queries) + n[i], np.diff(part.offsets)) for i, part in enumerate(parts)
-    ])  # fmt: skip
+    qid = np.concatenate(
+        [np.repeat(np.arange(part.n_queries) + n[i], np.diff(part.offsets)) for i, part in enumerate(parts)]
+    )
     X, y = np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts])
     return QueryData.from_arrays(X, y, qid)
 
@@ -259,8 +257,14 @@ def candidates(
 
             def retrain(data: QueryData, model: Any = model) -> Any:
                 stages = boosted_path(
-                    method, data, validation, lambda *_: None, [model.point], seed=run.seed, most_trees=model.n_trees
-                )  # fmt: skip
+                    method,
+                    data,
+                    validation,
+                    lambda *_: None,
+                    [model.point],
+                    seed=run.seed,
+                    most_trees=model.n_trees,
+                )
                 return [grown for _, grown in stages][-1]
 
             point = model.point

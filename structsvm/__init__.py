@@ -7,8 +7,6 @@ Public names are imported on first use, and with them Numba, scikit-learn, cvxpy
 University, 2011.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm._version import __version__ as __version__

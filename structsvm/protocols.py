@@ -18,9 +18,25 @@ if TYPE_CHECKING:
     from structsvm.online.interleaving.record import Shown
 
 __all__ = [
-    "Bandit", "Callback", "ClickModel", "ClickTables", "CompiledRows", "Cut", "Duel", "Float", "Int", "Interleaver",
-    "Oracle", "Problem", "Progress", "QPResult", "QPSolver", "Separator", "StructuredModel", "World",
-]  # fmt: skip
+    "Bandit",
+    "Callback",
+    "ClickModel",
+    "ClickTables",
+    "CompiledRows",
+    "Cut",
+    "Duel",
+    "Float",
+    "Int",
+    "Interleaver",
+    "Oracle",
+    "Problem",
+    "Progress",
+    "QPResult",
+    "QPSolver",
+    "Separator",
+    "StructuredModel",
+    "World",
+]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -132,8 +148,15 @@ class QPSolver(Protocol):
     ``sum(alpha[group == j]) <= cap[j]``."""
 
     def __call__(
-        self, gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
-    ) -> QPResult: ...  # fmt: skip
+        self,
+        gram: Float,
+        loss: Float,
+        group: Int,
+        cap: Float,
+        alpha0: Float | None = None,
+        *,
+        tol: float = 1e-10,
+    ) -> QPResult: ...
 
 
 class Progress(NamedTuple):

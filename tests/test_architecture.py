@@ -113,10 +113,17 @@ def file_imports(path, tree, modules):
 
 
 FOLDERS = {
-    "structsvm.clicks", "structsvm.live.engines", "structsvm.metrics", "structsvm.online.bandits",
-    "structsvm.online.interleaving", "structsvm.online.statistics", "structsvm.online.users", "structsvm.oracles",
-    "structsvm.readers", "structsvm.trainers",
-}  # fmt: skip
+    "structsvm.clicks",
+    "structsvm.live.engines",
+    "structsvm.metrics",
+    "structsvm.online.bandits",
+    "structsvm.online.interleaving",
+    "structsvm.online.statistics",
+    "structsvm.online.users",
+    "structsvm.oracles",
+    "structsvm.readers",
+    "structsvm.trainers",
+}
 """Folders whose names are in several files."""
 
 
@@ -232,9 +239,12 @@ def test_scripts_import_what_there_is():
 
 
 CHOSEN_BY = {
-    "structsvm.oracles": "label", "structsvm.online.bandits": "label", "structsvm.online.interleaving": "name",
-    "structsvm.clicks": "abbreviation", "structsvm.live.engines": "label",
-}  # fmt: skip
+    "structsvm.oracles": "label",
+    "structsvm.online.bandits": "label",
+    "structsvm.online.interleaving": "name",
+    "structsvm.clicks": "abbreviation",
+    "structsvm.live.engines": "label",
+}
 
 
 @pytest.mark.parametrize("package", CHOSEN_BY)

@@ -23,10 +23,18 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
 
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-sync", "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars",
-    "--allow-file-access-from-files", "--virtual-time-budget=2000",
-]  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--allow-file-access-from-files",
+    "--virtual-time-budget=2000",
+]
 DARK, LIGHT = 0, 1
 EVIL = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\"'&"
 # what the measuring page asks of the page in its frame
@@ -156,14 +164,17 @@ def clicks_text() -> str:
     theta = clicks.harvest(cells)
     models = [clicks.PositionBasedModel(), clicks.SimplifiedDynamicBayesianModel()]
     return clicks_page(
-        EVIL, cells, propensities=theta,
+        EVIL,
+        cells,
+        propensities=theta,
         qualities=[(type(m).__name__, clicks.model_quality(m.fit(cells), cells)) for m in models],
         estimate=clicks.evaluate_from_clicks(
             cells, queries, cells.docid, rng.random(cells.n_rows), propensities=theta
         ),
         weights=[("effective number of clicks", "1,234,567.8"), ("loss", "pairs")],
-        search=Search([0.01, 1.0, 100.0], [0.61, 0.625, 0.63], 100.0), judged=clicks.judgments(cells),
-    )  # fmt: skip
+        search=Search([0.01, 1.0, 100.0], [0.61, 0.625, 0.63], 100.0),
+        judged=clicks.judgments(cells),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -174,19 +185,22 @@ def written(tmp_path_factory):
         "compare": (
             compare_text(folder),
             ["Result", "map against C, validation queries", "Differences by query"],
-            3, 2 + 5,
+            3,
+            2 + 5,
         ),
         "demo": (
             demo_text(folder),
             ["Result", "Learned weights", "Convergence", "Differences by query"],
-            1, 2 + 2,
+            1,
+            2 + 2,
         ),
         "clicks": (
             clicks_text(),
             ["New ranker", "Training", "Judgments", "Propensities", "Click models", "Left out"],
-            7, 3,
+            7,
+            3,
         ),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("name", ["compare", "demo", "clicks"])

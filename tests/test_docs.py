@@ -92,10 +92,17 @@ def test_no_name_twice(names):
 
 # the command line is no library, the store is for its commands; compiled forms serve the other rooms
 INTERNAL = {
-    "structsvm.cli", "structsvm.cli.studies", "structsvm.online.bandits.compiled",
-    "structsvm.live.pages", "structsvm.live.store", "structsvm.cli.studies.demo", "structsvm.cli.studies.diversity",
-    "structsvm.cli.studies.folds", "structsvm.cli.studies.fusion", "structsvm.trainers.partitioned",
-}  # fmt: skip
+    "structsvm.cli",
+    "structsvm.cli.studies",
+    "structsvm.online.bandits.compiled",
+    "structsvm.live.pages",
+    "structsvm.live.store",
+    "structsvm.cli.studies.demo",
+    "structsvm.cli.studies.diversity",
+    "structsvm.cli.studies.folds",
+    "structsvm.cli.studies.fusion",
+    "structsvm.trainers.partitioned",
+}
 
 
 def test_what_a_room_exports_is_documented(names):

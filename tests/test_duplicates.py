@@ -60,9 +60,13 @@ FIRST = "@kernel\ndef total(values, n):\n    s = 0.0\n    for i in range(n):\n  
 @pytest.mark.parametrize(
     ("old", "new", "twice"),
     [
-        ("total", "sum_of", True), ("values", "x", True), ("s, n):", "s, n):\n    'Something else.'", True),
-        ("@kernel\ndef total(values", "@cached\ndef total(x", False), ("+=", "-=", False), ("values[i]", "n", False),
+        ("total", "sum_of", True),
+        ("values", "x", True),
+        ("s, n):", "s, n):\n    'Something else.'", True),
+        ("@kernel\ndef total(values", "@cached\ndef total(x", False),
+        ("+=", "-=", False),
+        ("values[i]", "n", False),
     ],
-)  # fmt: skip
+)
 def test_a_copy_is_found(old, new, twice):
     assert bool(duplicates({"a.py": FIRST, "b.py": FIRST.replace(old, new)})) == twice

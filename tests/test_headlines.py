@@ -40,11 +40,14 @@ def test_leaders_by_hand():
 def results(values, baseline):
     cells = {
         name: {
-            "C": 1.0, "gap": 1e-4, "seconds": 0.1, "converged": True,
+            "C": 1.0,
+            "gap": 1e-4,
+            "seconds": 0.1,
+            "converged": True,
             "test": {"values": {"map": v.tolist()}, "query_ids": [str(i) for i in range(len(v))]},
         }
         for name, v in values.items()
-    }  # fmt: skip
+    }
     found = tuple(MethodResult(name, (cell,)) for name, cell in cells.items())
     return Results(found, Measures(report=("map",)), ("Fold1",), (baseline,), 0, 1)
 
@@ -52,17 +55,28 @@ def results(values, baseline):
 @pytest.mark.parametrize(
     ("chosen", "baseline", "said", "unsaid"),
     [
-        (["low", "near", "top", "twin"], "low",
-         ["top and twin equally have the best mean map on 30 test queries",
-          "significantly better than the baseline low (", "no significant difference from near (",
-          "corrected for 4 comparisons by Holm's method"], ["each of the others"]),
-        (["near", "top"], "near", ["top has the best mean map", "no significant difference from near ("],
-         ["significantly better", "corrected"]),
+        (
+            ["low", "near", "top", "twin"],
+            "low",
+            [
+                "top and twin equally have the best mean map on 30 test queries",
+                "significantly better than the baseline low (",
+                "no significant difference from near (",
+                "corrected for 4 comparisons by Holm's method",
+            ],
+            ["each of the others"],
+        ),
+        (
+            ["near", "top"],
+            "near",
+            ["top has the best mean map", "no significant difference from near ("],
+            ["significantly better", "corrected"],
+        ),
         (["low", "top"], "low", ["significantly better than the baseline low ("], ["no significant"]),
         (["low", "top"], "top", ["significantly better than each of the others"], ["baseline"]),
         (["top", "twin"], "top", ["top and twin equally have the best"], ["significant", "Wilcoxon"]),
     ],
-)  # fmt: skip
+)
 def test_compare(chosen, baseline, said, unsaid):
     text = of_methods(results({name: VALUES[name] for name in chosen}, baseline))
     assert [part for part in said if part not in text] == []
@@ -81,11 +95,17 @@ def test_search_names_equals(cli):
 def fusion(values):
     runs = [name for name in values if name.startswith("run")]
     return SimpleNamespace(
-        values=values, runs=runs, measure="map", pool=SimpleNamespace(n_topics=30),
+        values=values,
+        runs=runs,
+        measure="map",
+        pool=SimpleNamespace(n_topics=30),
         best_run=max(runs, key=lambda name: float(values[name].mean())),
-        against=lambda name: compare(values[LEARNED], values[name]), on_training=(("run2", "run1"), LOW),
-        best_sum=LOW, sum_sizes=(1, 2), whole_runs=False,
-    )  # fmt: skip
+        against=lambda name: compare(values[LEARNED], values[name]),
+        on_training=(("run2", "run1"), LOW),
+        best_sum=LOW,
+        sum_sizes=(1, 2),
+        whole_runs=False,
+    )
 
 
 def test_fuse_names_equal_runs_and_fusions():

@@ -13,8 +13,18 @@ import pytest
 import structsvm
 
 HEAVY = [
-    "numba", "sklearn", "scipy.stats", "cvxpy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "joblib", "typer",
-]  # fmt: skip
+    "numba",
+    "sklearn",
+    "scipy.stats",
+    "cvxpy",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "dask",
+    "joblib",
+    "typer",
+]
 
 
 LIGHT = """

@@ -6,15 +6,29 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "structsvm"
-ROOMS = (
-    "trainers", "qp", "oracles", "estimators", "features", "metrics", "readers", "clicks", "online"
-)  # fmt: skip
+ROOMS = ("trainers", "qp", "oracles", "estimators", "features", "metrics", "readers", "clicks", "online")
 
 BLAS = {"dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
 FUNCTIONS = {
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "power", "logaddexp", "tanh", "sin", "cos", "hypot",
-    "cbrt", "arctan", "logspace", "geomspace", "float_power",
-}  # fmt: skip
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "power",
+    "logaddexp",
+    "tanh",
+    "sin",
+    "cos",
+    "hypot",
+    "cbrt",
+    "arctan",
+    "logspace",
+    "geomspace",
+    "float_power",
+}
 """NumPy's and the C library's forms of these differ between processors."""
 EXACT = {"LinAlgError"}
 
@@ -114,9 +128,12 @@ def test_every_exception_is_needed():
         "Cs = np.logspace(-3, 3, 13)",
         "order = np.argsort(v)",
         "top = np.argpartition(v, 3)",
-        *(f"@kernel(fastmath={flags})\ndef f(): pass" for flags in ("True", "{'reassoc'}", "{'contract', 'nsz'}")),
+        *(
+            f"@kernel(fastmath={flags})\ndef f(): pass"
+            for flags in ("True", "{'reassoc'}", "{'contract', 'nsz'}")
+        ),
     ],
-)  # fmt: skip
+)
 def test_offences_are_detected(line):
     assert offences(line)
     assert not offences(

@@ -134,13 +134,16 @@ test_faults = rejections(
     ({"qid": [1.0, 2.0**53, 2.0]}, r"qid\[1\]: .*, got 9007199254740992.0; .*; read the ids as int64"),
     ({"qid": [1e20, 1.0, -1e20]}, r"qid\[0\]: expected an int or a string, got 1e\+20"),
     ({"qid": np.array([1, 2**24, 3], dtype=np.float32)}, r"qid\[1\]: .* got 16777216.0; .* equal in float32"),
-    ({"qid": np.array(["2020", "2021", "NaT"], dtype="datetime64[Y]")}, "qid: expected ints or strings, got date"),
+    (
+        {"qid": np.array(["2020", "2021", "NaT"], dtype="datetime64[Y]")},
+        "qid: expected ints or strings, got date",
+    ),
     ({"qid": [1j, 2j, 3j]}, "qid: expected ints or strings, got complex128"),
     ({"qid": ["a", None, "b"]}, r"qid\[1\]: expected an int or a string, got None"),
     ({"qid": pd.Series(["a", pd.NA, "b"])}, r"qid\[1\]: expected an int or a string"),
     ({"docid": ["a"]}, "docid: expected 3 ids"),
     ({"X": with_a_column_far_away()}, r"X\.indices\[1\]: expected a column from 0 to 2, got 1073741824"),
-)  # fmt: skip
+)
 
 
 @given(st.lists(st.integers(-4, 3), max_size=6))

@@ -143,12 +143,16 @@ LINES = [
     ("clicks/judging.py", '    "sdbn": Method', '    "made": Method(_coec, (0.5,)),\n'),
     # members that are a function, or a class among its like: their file is there, and has their line too
     ("metrics/measures.py", "MEASURES: dict", _MEASURE),
-    ("metrics/measures.py", '    "roc": Measure', '    "made": Measure(made, "optional", "a made-up measure"),\n'),
+    (
+        "metrics/measures.py",
+        '    "roc": Measure',
+        '    "made": Measure(made, "optional", "a made-up measure"),\n',
+    ),
     ("export/search_engines.py", "FORMATS: dict", "def _made(form, target):\n    return b'made'\n\n\n"),
     ("export/search_engines.py", '    "svmlight": _svm', '    "made": _made,\n'),
     ("estimators/baselines.py", "class OriginalOrder(", _CHOICE),
     ("estimators/baselines.py", '"OkapiBM25", "OriginalOrder"', '"MadeChoice", '),
-]  # fmt: skip
+]
 
 LOOK = """
 import json, sys
@@ -315,21 +319,47 @@ EXPECTED = {
         "made_able": ["trained", True, ["trained"] * 7],
     },
     # a bandit is played in its compiled form and restored
-    "compiled": [True, True], "restored": "MadeBandit",
+    "compiled": [True, True],
+    "restored": "MadeBandit",
     # logs, click models and judgments
-    "log": "made", "judged": [0, 1], "described": 2,
-    "measure": [True, 1.0], "export": "made",
+    "log": "made",
+    "judged": [0, 1],
+    "described": 2,
+    "measure": [True, 1.0],
+    "export": "made",
     # the help of the command line
-    "help": ["made", "train", "fuse", "evaluate", "export", "bandit simulate", "interleave simulate",
-             "diversify compare"],
+    "help": [
+        "made",
+        "train",
+        "fuse",
+        "evaluate",
+        "export",
+        "bandit simulate",
+        "interleave simulate",
+        "diversify compare",
+    ],
     "solvers": True,
     "default": True,
     # the reference
-    "documented": ["MadeBandit", "MadeChoice", "MadeClickModel", "MadeInterleaver", "MadeLoss", "MadeRanker",
-                   "MadeUser"],
-    "tables": ["Losses", "Trainers", "Measures", "Bandits", "Interleavers", "Fixed ways of choosing documents",
-               "Formats of search engines"],
-}  # fmt: skip
+    "documented": [
+        "MadeBandit",
+        "MadeChoice",
+        "MadeClickModel",
+        "MadeInterleaver",
+        "MadeLoss",
+        "MadeRanker",
+        "MadeUser",
+    ],
+    "tables": [
+        "Losses",
+        "Trainers",
+        "Measures",
+        "Bandits",
+        "Interleavers",
+        "Fixed ways of choosing documents",
+        "Formats of search engines",
+    ],
+}
 
 
 @pytest.mark.parametrize("what", EXPECTED)

@@ -20,11 +20,18 @@ X = RNG.normal(size=(48, 3))
 Y = (X[:, 0] + 0.5 * RNG.normal(size=48) > 0.4).astype(int)
 
 RANKERS = [
-    structsvm.AccuracySVM(), structsvm.CoRegularizedSGD(n_steps=50, random_state=0), structsvm.OrdinalSVM(),
+    structsvm.AccuracySVM(),
+    structsvm.CoRegularizedSGD(n_steps=50, random_state=0),
+    structsvm.OrdinalSVM(),
     *(structsvm.LambdaRank(max_epochs=2, scale=scale, random_state=0) for scale in ("none", "query-minmax")),
     *(structsvm.PairwiseSGD(n_steps=50, scale=scale, random_state=0) for scale in ("none", "query-minmax")),
-    structsvm.PairwiseSVM(), StructuralRanker(), SVMMap(), SVMNDCG(), structsvm.SVMRoc(), SVMMap(scale="query-zscore"),
-]  # fmt: skip
+    structsvm.PairwiseSVM(),
+    StructuralRanker(),
+    SVMMap(),
+    SVMNDCG(),
+    structsvm.SVMRoc(),
+    SVMMap(scale="query-zscore"),
+]
 
 
 @pytest.fixture
@@ -133,8 +140,11 @@ def test_cross_validation_without_ids_warns(said):
     places = [str(w.message).split(":")[0] for w in said]
     # five folds; two folds of two candidates and the refit on all rows
     assert {p: places.count(p) for p in places} == {
-        "SVMMap.fit": 5, "SVMMap.score": 5, "SVMNDCG.fit": 5, "SVMNDCG.score": 4,
-    }  # fmt: skip
+        "SVMMap.fit": 5,
+        "SVMMap.score": 5,
+        "SVMNDCG.fit": 5,
+        "SVMNDCG.score": 4,
+    }
 
 
 def test_of_many_calls_at_one_place_one_is_shown():

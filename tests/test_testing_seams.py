@@ -67,10 +67,13 @@ def test_structured_problems_pass_and_wrong_ones_do_not():
         ({"loss": lambda y_true, y: 1.0}, "loss"),
         ({"loss": lambda y_true, y: -float(y != y_true)}, "losses >= 0"),
         ({"argmax": lambda w, x: 0}, "argmax: another output has a larger score"),
-        ({"loss_augmented_argmax": lambda w, x, y: int(np.argmax(w * x))}, "loss_augmented_argmax: another output"),
+        (
+            {"loss_augmented_argmax": lambda w, x, y: int(np.argmax(w * x))},
+            "loss_augmented_argmax: another output",
+        ),
         ({"joint_feature": lambda x, y: np.zeros(3 + (x[0] > 0.5))}, "one length"),
     ],
-)  # fmt: skip
+)
 def test_structured_models(methods, message):
     check_structured_model(Largest(), XS, YS)
     with pytest.raises(AssertionError, match=message):

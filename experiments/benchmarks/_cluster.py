@@ -1,7 +1,5 @@
 """Shared code of the benchmarks on Dask clusters: clusters, files that split queries, rounds, memory, pages."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -6,8 +6,6 @@ The worlds are utilities with a logistic link: "far" (range 6, the winner is fou
 differ by 0.001 in probability: 10^7 steps do not settle them, so there is little to skip).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -10,8 +10,6 @@ the rate of the disk is the number of bytes read divided by the seconds of train
 ``experiments/results/scale_out/billion_rows.md``. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -75,12 +73,17 @@ def child(store: str, loss: str, threads: int) -> None:
     fit = train(problem, getattr(oracle, "usual_C", 1.0), tol=1e-3)
     end = time.perf_counter()
     row = {
-        "rows": data.n_rows, "loss": loss, "passes": fit.n_passes, "gap": float(f"{fit.gap:.1e}"),
-        "bind s": round(bound - start, 1), "train s": round(end - bound, 1),
-        "cpu s": round(time.process_time() - cpu, 1), "bytes per row, binding": round(of_binding / data.n_rows, 1),
+        "rows": data.n_rows,
+        "loss": loss,
+        "passes": fit.n_passes,
+        "gap": float(f"{fit.gap:.1e}"),
+        "bind s": round(bound - start, 1),
+        "train s": round(end - bound, 1),
+        "cpu s": round(time.process_time() - cpu, 1),
+        "bytes per row, binding": round(of_binding / data.n_rows, 1),
         "training": round(memory.above() / data.n_rows, 1),
         "disk MB/s": round((bytes_read() - read) / 1e6 / (end - bound)),
-    }  # fmt: skip
+    }
     print(json.dumps(row))
 
 

@@ -9,8 +9,6 @@ the number of clicks. All figures are CPU seconds of one process; pyarrow parses
     python experiments/benchmarks/clicks.py [--quick] [--folder /tmp]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -8,8 +8,6 @@ methods take turns, after a call that compiles. ``predict`` starts from word cou
 Prints a table and, as the last line, JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

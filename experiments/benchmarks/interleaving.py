@@ -6,8 +6,6 @@ Targets: team draft >= 1e6 a second, probabilistic with exact marginal credit >=
     python experiments/benchmarks/interleaving.py [--quick] [--data S1.txt]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -4,8 +4,6 @@ It shares the processors with the measured service, so it parses only the status
 about 20 microseconds per request.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import select

@@ -9,8 +9,6 @@ and the challenger costs no time; "without breaker", it is reset for each search
     python experiments/benchmarks/live_proxy.py [--searches N]
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
@@ -106,17 +104,25 @@ async def measure(port: int, folder: Path, searches: int) -> list[dict[str, Any]
             cpu = time.process_time() - cpu
             middle, most = percentiles(times)
             found.append(
-                {"challenger": name, "median_ms": middle, "p99_ms": most, "errors": errors, "short": short,
-                 "cpu_ms": round(1000 * cpu / searches, 2),
-                 "interleaved": served / searches}
-            )  # fmt: skip
+                {
+                    "challenger": name,
+                    "median_ms": middle,
+                    "p99_ms": most,
+                    "errors": errors,
+                    "short": short,
+                    "cpu_ms": round(1000 * cpu / searches, 2),
+                    "interleaved": served / searches,
+                }
+            )
 
         await row("none: the engine itself", direct, "/production")
         for way in WAYS:
             config = {
-                "rankers": ["old", "new"], "production": "old", "guardrails": {"control": False},
+                "rankers": ["old", "new"],
+                "production": "old",
+                "guardrails": {"control": False},
                 "engines": {"old": {"engine": "production"}, "new": {"engine": way}},
-            }  # fmt: skip
+            }
             await through.put(f"/v1/experiments/{way}", json=config)
             await through.post(f"/v1/experiments/{way}/state", json={"to": "running"})
             await row(way, through, f"/v1/search/{way}")

@@ -9,8 +9,6 @@ and 2 GB.
     python experiments/benchmarks/logs.py [--quick] [--impressions 10000000] [--lists 5000] [--folder /tmp]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

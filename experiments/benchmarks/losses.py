@@ -15,8 +15,6 @@ is that of the fit. ``--save`` writes the rows as a section of ``results/losses/
 section with the same title. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -124,11 +122,18 @@ def answer(task: dict[str, Any]) -> dict[str, Any]:
         times.append((time.process_time() - start, time.perf_counter() - start_wall))
     seconds, wall = (statistics.median(column) for column in zip(*times, strict=True))
     return {
-        "solver": fits[-1].solver, "passes": sum(f.n_passes for f in fits), "gap": max(f.gap for f in fits),
-        "primal": fits[-1].primal, "dual": fits[-1].dual, "seconds": seconds, "wall": wall,
+        "solver": fits[-1].solver,
+        "passes": sum(f.n_passes for f in fits),
+        "gap": max(f.gap for f in fits),
+        "primal": fits[-1].primal,
+        "dual": fits[-1].dual,
+        "seconds": seconds,
+        "wall": wall,
         "peak_MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "pairs": seconds / pair[0], "pair": pair[0], "pairs_wall": wall / pair[1],
-    }  # fmt: skip
+        "pairs": seconds / pair[0],
+        "pair": pair[0],
+        "pairs_wall": wall / pair[1],
+    }
 
 
 class Worker:
@@ -141,9 +146,12 @@ class Worker:
     def _start(self) -> None:
         environment = {**os.environ, "PYTHONPATH": str(self._checkout), "OMP_NUM_THREADS": "2"}
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "--worker"], env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, __file__, "--worker"],
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def __call__(self, task: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -272,10 +280,19 @@ def main() -> None:
                     for threads in options.threads:
                         for C in [*Cs, "path"] if options.path else Cs:
                             task = {
-                                "data": name, "noise": noise, "loss": loss, "tol": tol, "threads": threads, "C": C,
-                                "queries": options.queries, "folder": str(options.folder), "limit": options.limit,
-                                "solver": options.solver, "fresh": options.fresh, "path": Cs if C == "path" else None,
-                            }  # fmt: skip
+                                "data": name,
+                                "noise": noise,
+                                "loss": loss,
+                                "tol": tol,
+                                "threads": threads,
+                                "C": C,
+                                "queries": options.queries,
+                                "folder": str(options.folder),
+                                "limit": options.limit,
+                                "solver": options.solver,
+                                "fresh": options.fresh,
+                                "path": Cs if C == "path" else None,
+                            }
                             row = {**task, **here(task)}
                             text = (
                                 f"{name:>8} {noise:5g} {loss:>12} {tol:6g} {threads:7d} {C:>8.4g} "

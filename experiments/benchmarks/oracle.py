@@ -7,8 +7,6 @@ query; the oracle is called for 16 queries at a time, as training does. Scores a
 model (labels shifted by noise). Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -9,8 +9,6 @@ evicted from the page cache before each run. Weights must be bit-identical for a
 ``experiments/results/scale_out/out_of_core.md``. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
@@ -51,12 +49,15 @@ def child(store: str, solver: str, C: float) -> None:
     print(
         json.dumps(
             {
-                "passes": fit.n_passes, "s": round(time.perf_counter() - start, 1),
-                "cpu s": round(time.process_time() - cpu, 1), "gap": float(f"{fit.gap:.1e}"),
-                "major faults": usage.ru_majflt, "w": hashlib.sha256(fit.w.tobytes()).hexdigest()[:12],
+                "passes": fit.n_passes,
+                "s": round(time.perf_counter() - start, 1),
+                "cpu s": round(time.process_time() - cpu, 1),
+                "gap": float(f"{fit.gap:.1e}"),
+                "major faults": usage.ru_majflt,
+                "w": hashlib.sha256(fit.w.tobytes()).hexdigest()[:12],
             }
         )
-    )  # fmt: skip
+    )
 
 
 def limited(command: list[str], limit: int, name: str) -> dict[str, Any]:

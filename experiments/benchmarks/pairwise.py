@@ -9,8 +9,6 @@ take turns, so that a busy machine slows down both; times are medians and exclud
 the last line, JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

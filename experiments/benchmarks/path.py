@@ -6,8 +6,6 @@ Generated queries x 120 documents x 136 float32 features; C from 1e-3 to 1e3. Ti
 over --repeats. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

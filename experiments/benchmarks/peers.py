@@ -8,8 +8,6 @@ pair differences a query (differences made beforehand), LightGBM ``lambdarank`` 
 each. All take turns in one process; times are medians. Needs the ``bench`` extra. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -6,8 +6,6 @@ All methods use one thread. CPU seconds are the sum over all fits of the search,
 script needs the ``bench`` extra.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from pathlib import Path
@@ -42,14 +40,24 @@ def boosters(train: list[QueryData], validation: QueryData) -> list[Any]:
     for leaves in (7, 31):
         for rate in (0.05, 0.1):
             model = lightgbm.LGBMRanker(
-                n_estimators=300, num_leaves=leaves, learning_rate=rate, min_child_samples=50, n_jobs=1,
-                verbose=-1, random_state=0, label_gain=[0, 1, 3, 7],
-            )  # fmt: skip
+                n_estimators=300,
+                num_leaves=leaves,
+                learning_rate=rate,
+                min_child_samples=50,
+                n_jobs=1,
+                verbose=-1,
+                random_state=0,
+                label_gain=[0, 1, 3, 7],
+            )
             model.fit(
-                X, y.astype(int), group=group, eval_set=[(dense(validation), validation.y.astype(int))],
-                eval_group=[np.diff(validation.offsets)], eval_metric="map",
+                X,
+                y.astype(int),
+                group=group,
+                eval_set=[(dense(validation), validation.y.astype(int))],
+                eval_group=[np.diff(validation.offsets)],
+                eval_metric="map",
                 callbacks=[lightgbm.early_stopping(30, verbose=False)],
-            )  # fmt: skip
+            )
             models.append(model)
     return models
 

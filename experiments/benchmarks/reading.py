@@ -10,8 +10,6 @@ last line, JSON. With ``--tables N``, only tables of N rows are read, each in a 
 script prints CPU seconds, and peak memory minus the memory before reading.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

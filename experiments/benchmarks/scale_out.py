@@ -8,8 +8,6 @@ this folder and reused. Writes the measured sections of ``experiments/results/sc
 unchanged. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile
@@ -134,14 +132,16 @@ def memory_section(folder: Path, sizes: list[int], width: int) -> list[dict[str,
                 after = resident(client)
             rows.append(
                 {
-                    "rows": f"{n:,}", "solver": solver, "rows of a worker, GB": round(size / 1e9, 2),
+                    "rows": f"{n:,}",
+                    "solver": solver,
+                    "rows of a worker, GB": round(size / 1e9, 2),
                     "empty worker, GB": round(empty / 1e9, 2),
                     "peak until the first pass, x rows": round((loaded[0] - empty) / size, 2),
                     "peak after it, x rows": round((after["peak"] - empty) / size, 2),
                     "at the end, x rows": round((after["now"] - empty) / size, 2),
                     "fit with reading, s": round(seconds, 1),
                 }
-            )  # fmt: skip
+            )
             print(rows[-1], flush=True)
     return rows
 

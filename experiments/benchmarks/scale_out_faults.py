@@ -9,8 +9,6 @@ machine: its primal value is recomputed, and its dual value must not exceed the 
 ``experiments/results/scale_out/faults.md``. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -138,8 +136,15 @@ def killed_client(client: Any, folder: Path, tables: str, truth: Truth, passes: 
     """Kill the process that started the fit after this many passes; another process resumes the fit."""
     path = folder / "fit.checkpoint"
     command = [
-        sys.executable, "-c", CLIENT, client.scheduler.address, tables, str(path), str(truth.C), str(passes)
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        CLIENT,
+        client.scheduler.address,
+        tables,
+        str(path),
+        str(truth.C),
+        str(passes),
+    ]
     first = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert first.returncode == -signal.SIGKILL, first.stderr
     size = path.stat().st_size

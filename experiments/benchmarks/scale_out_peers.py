@@ -11,8 +11,6 @@ are counted. It then runs again, and one worker receives SIGKILL after 80 % of t
 has twice that time plus 40 s to end. Writes ``experiments/results/scale_out/peers.md``. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -6,8 +6,6 @@ kernels), scikit-learn's ``SGDClassifier`` on precomputed pair differences, and 
     python experiments/benchmarks/sgd.py [--rows 10000 1000000 4000000] [--repeats 3]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics
@@ -65,9 +63,10 @@ def measure_descent(
     columns = np.random.default_rng(1).permutation(N_FEATURES) if n_views > 1 else np.arange(N_FEATURES)
     views = Views.of([np.sort(part) for part in np.array_split(columns, n_views)])
     options: Any = {
-        "eta_0": 1 / mean_squared_norms(X, index, views, 0), "lam": 1e-4,
+        "eta_0": 1 / mean_squared_norms(X, index, views, 0),
+        "lam": 1e-4,
         "agreement": Agreement(0.1, n_unlabeled, index_pairs(None, grouping)) if n_unlabeled else None,
-    }  # fmt: skip
+    }
     begin = start(views, 0)
     descend(X, y, index, views, begin, 1000, **options)
     trained = seconds(lambda: descend(X, y, index, views, begin, n_steps, **options), repeats)
@@ -134,9 +133,11 @@ def main() -> None:
     one_pass = seconds(lambda: X @ w, options.repeats)
     print(f"{'LambdaRank, 2,000 x 120 x 136':34}{'s/epoch':>12}{'':12}{'passes':>8}")
     for name, hidden, utility in (
-        ("linear ndcg@10", (), "ndcg@10"), ("linear map", (), "map"), ("linear ranknet", (), "ranknet"),
+        ("linear ndcg@10", (), "ndcg@10"),
+        ("linear map", (), "map"),
+        ("linear ranknet", (), "ranknet"),
         ("one hidden layer of 32, ndcg@10", (32,), "ndcg@10"),
-    ):  # fmt: skip
+    ):
         epoch = measure_epoch(hidden, utility, options.repeats)
         result["lambdarank_epoch_seconds"][name] = round(epoch, 3)
         print(f"{name:34}{epoch:12.3f}{'':12}{epoch / one_pass:8.1f}")

@@ -7,8 +7,6 @@ two values of C. They are sorted by C times the weight of a query times its mean
 the rule compares with a limit. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import warnings
@@ -54,12 +52,16 @@ def main() -> None:
                 ]
                 rows.append(
                     {
-                        "pull": C / n * float((cuts**2).sum(axis=1).mean()), "queries": n, "loss": loss,
-                        "larger": larger, "scale": scale, "C": C,
+                        "pull": C / n * float((cuts**2).sum(axis=1).mean()),
+                        "queries": n,
+                        "loss": loss,
+                        "larger": larger,
+                        "scale": scale,
+                        "C": C,
                         "auto": "frank_wolfe" if largest_C(problem) >= C else "one_slack",
                         **{fit.solver: {"passes": fit.n_passes, "gap": fit.gap} for fit in fits},
                     }
-                )  # fmt: skip
+                )
     rows.sort(key=lambda row: row["pull"])
     print(
         f"{'pull':>9} {'queries':>7} {'loss':>7} {'larger':>6} {'scale':>5} {'C':>4}  passes, gap: FW, one_slack"

@@ -9,8 +9,6 @@ give the same weights, bit for bit. Peak memory is measured in a separate proces
 memory and trains at each C. Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource
@@ -101,10 +99,15 @@ def main() -> None:
                     pair = (before + pass_pair(X, threads)) / 2
                     weights.append(fit.w)
                     row = {
-                        "threads": threads, "C": C, "from": source, "pair_s": round(pair, 3),
-                        "fit_s": round(seconds, 3), "pairs": round(seconds / pair, 2), "passes": fit.n_passes,
+                        "threads": threads,
+                        "C": C,
+                        "from": source,
+                        "pair_s": round(pair, 3),
+                        "fit_s": round(seconds, 3),
+                        "pairs": round(seconds / pair, 2),
+                        "passes": fit.n_passes,
                         "gap": float(f"{fit.gap:.2e}"),
-                    }  # fmt: skip
+                    }
                     rows.append(row)
                     print(
                         f"{threads:7d} {C:6g} {source:>7} {pair:7.3f} {seconds:7.2f} {seconds / pair:6.1f} "

@@ -11,8 +11,6 @@ grown only on the first N queries, and the time for all queries is extrapolated 
 rows take a quarter of an hour). Last line: JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

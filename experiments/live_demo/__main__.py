@@ -3,8 +3,6 @@
 ``python experiments/live_demo``, or ``make live``.
 """
 
-from __future__ import annotations
-
 import argparse
 import socket
 import tempfile

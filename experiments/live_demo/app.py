@@ -1,7 +1,5 @@
 """The demo: a separate service on this machine, in which you are the user."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The session behind the demo's pages: experiments, simulated visitors, and training from the logged clicks."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -75,9 +73,16 @@ class Session:
 
     async def _create(self, key: str, rankers: list[str], **more: Any) -> None:
         config = {
-            "kind": "interleaving", "rankers": rankers, "production": rankers[0], "method": "team_draft",
-            "length": LENGTH, "share": 1.0, "window_s": self.window_s, "log_query": True, **more,
-        }  # fmt: skip
+            "kind": "interleaving",
+            "rankers": rankers,
+            "production": rankers[0],
+            "method": "team_draft",
+            "length": LENGTH,
+            "share": 1.0,
+            "window_s": self.window_s,
+            "log_query": True,
+            **more,
+        }
         await self.service.registry.put(key, config)
         await self.service.registry.set_state(key, "running", reason="demo")
 

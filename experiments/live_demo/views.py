@@ -1,7 +1,5 @@
 """The pages of the demo: search, the verdict beside it, and training from clicks."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Mapping
@@ -58,19 +56,31 @@ def waiting_page(problem: str | None) -> str:
         else f"The demo cannot start: {problem}"
     )
     return _render(
-        "base.html", title="Find the same digit", here="/demo", lead=lead, body="",
+        "base.html",
+        title="Find the same digit",
+        here="/demo",
+        lead=lead,
+        body="",
         refresh=1 if problem is None else None,
-    )  # fmt: skip
+    )
 
 
 def search_page(session: Session, page: Mapping[str, Any]) -> str:
     """Return the page on which a visitor searches."""
     lead = f"{N_NOISY} of the 64 pixels of every image are noise to the rankers. Which ranker do visitors prefer?"
     return _render(
-        "search.html", title="Find the same digit", here="/demo", lead=lead, frames=True, session=session,
-        world=session.world, query=page["query"], token=page["token"] or "", stages=_STAGES,
+        "search.html",
+        title="Find the same digit",
+        here="/demo",
+        lead=lead,
+        frames=True,
+        session=session,
+        world=session.world,
+        query=page["query"],
+        token=page["token"] or "",
+        stages=_STAGES,
         images=[int(name[1:]) for name in page["documents"]],
-    )  # fmt: skip
+    )
 
 
 def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
@@ -87,9 +97,16 @@ def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
     else:
         picture = bands(found, most=1, explained=False)
     return _render(
-        "verdict.html", title=found["verdict"]["sentence"], refresh=2, session=session, found=found,
-        playing=playing, picture=Markup(picture), say=layout, listed=pages.listed,
-    )  # fmt: skip
+        "verdict.html",
+        title=found["verdict"]["sentence"],
+        refresh=2,
+        session=session,
+        found=found,
+        playing=playing,
+        picture=Markup(picture),
+        say=layout,
+        listed=pages.listed,
+    )
 
 
 def train_page(session: Session, *, waiting: int, problem: str = "") -> str:
@@ -98,8 +115,14 @@ def train_page(session: Session, *, waiting: int, problem: str = "") -> str:
     assert world is not None
     names = [EUCLIDEAN, LEARNED, *(one.name for one in trainings)]
     return _render(
-        "train.html", title="Train from clicks", here="/demo/train", waiting=waiting, problem=problem,
-        trainings=trainings, world=world, learned=[name for name in names if name in world.weights],
+        "train.html",
+        title="Train from clicks",
+        here="/demo/train",
+        waiting=waiting,
+        problem=problem,
+        trainings=trainings,
+        world=world,
+        learned=[name for name in names if name in world.weights],
         columns=[pages.Column("Ranker"), pages.Column("right among the first ten", True)],
         rows=[[name, layout.percent(world.precision(name))] for name in names],
-    )  # fmt: skip
+    )

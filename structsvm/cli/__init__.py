@@ -6,8 +6,6 @@ condition of ``--fail-if-...`` holds, 130 interrupted, 141 the reader of the out
 error (with its traceback).
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

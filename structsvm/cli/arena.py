@@ -1,7 +1,5 @@
 """``structsvm arena``: find the best of several models, prompts or rankers by pairwise votes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any

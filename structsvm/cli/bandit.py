@@ -197,10 +197,15 @@ def _letor_world(
         with bar("{task.description}", "{task.percentage:3.0f}%") as shown:
             task = shown.add_task("estimating", total=1.0)
             alive = online.InterleavedRankers(
-                ranked, letor.clicks, method=method, n_samples=letor.samples, random_state=seed,
-                n_jobs=count_threads(jobs), utilities=quality if letor.gap == "ndcg" else None,
+                ranked,
+                letor.clicks,
+                method=method,
+                n_samples=letor.samples,
+                random_state=seed,
+                n_jobs=count_threads(jobs),
+                utilities=quality if letor.gap == "ndcg" else None,
                 callback=lambda share: shown.update(task, completed=share),
-            )  # fmt: skip
+            )
     except NoWinner as error:
         tried = f"none among {len(names)} after {letor.samples} interleavings per pair"
         problem = f"expected a ranker that beats every other, got {tried}"

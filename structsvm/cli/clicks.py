@@ -1,7 +1,5 @@
 """``structsvm clicks``: estimate propensities, train and evaluate rankers, and write judgments from a click log."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math
@@ -83,10 +81,13 @@ Theta = Annotated[
 
 
 def describe(
-    log: Log, *, reading: Reading,
+    log: Log,
+    *,
+    reading: Reading,
     models: Annotated[bool, "Also fit click models."] = True,
-    as_json: AsJson = False, report: Report = None,
-) -> None:  # fmt: skip
+    as_json: AsJson = False,
+    report: Report = None,
+) -> None:
     """Report the contents of LOG, which rows were left out, and how well click models predict its clicks."""
     paths.check_outputs({"--report": report}, [paths.check_file(log)])
     cells = reading.read(log)
@@ -97,12 +98,22 @@ def describe(
     _write_page(report, log, cells, qualities=qualities)
     if as_json:
         shows, taps = cells.per_position()
-        print_json({
-            "log": str(log), "queries": cells.n_queries, "documents": cells.n_rows, "shows": cells.n_shows,
-            "clicks": cells.n_clicks, "shows_by_position": shows.tolist(), "clicks_by_position": taps.tolist(),
-            "dropped": dict(cells.dropped),
-            "models": {name: {"log_likelihood": q.log_likelihood, "perplexity": q.perplexity} for name, q in qualities},
-        })  # fmt: skip
+        print_json(
+            {
+                "log": str(log),
+                "queries": cells.n_queries,
+                "documents": cells.n_rows,
+                "shows": cells.n_shows,
+                "clicks": cells.n_clicks,
+                "shows_by_position": shows.tolist(),
+                "clicks_by_position": taps.tolist(),
+                "dropped": dict(cells.dropped),
+                "models": {
+                    name: {"log_likelihood": q.log_likelihood, "perplexity": q.perplexity}
+                    for name, q in qualities
+                },
+            }
+        )
         return
     _print_log(cells)
     if qualities:
@@ -112,12 +123,15 @@ def describe(
 
 
 def propensities(
-    log: Log, *, reading: Reading,
+    log: Log,
+    *,
+    reading: Reading,
     last: Annotated[int | None, "Last position with its own estimate; for later ones see --tail."] = None,
     tail: Annotated[bool, "Estimate the positions after --last by a power law."] = False,
     output: Annotated[Path | None, "-o File to write: a propensity per line, from position 1."] = None,
-    as_json: AsJson = False, report: Report = None,
-) -> None:  # fmt: skip
+    as_json: AsJson = False,
+    report: Report = None,
+) -> None:
     """Estimate how often users examine each position of LOG."""
     paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
     cells = reading.read(log)
@@ -130,12 +144,20 @@ def propensities(
         paths.write_text(output, _theta_lines(found))
     _write_page(report, log, cells, propensities=found)
     if as_json:
-        print_json({
-            "log": str(log), "theta": found.theta.tolist(), "lower": low.tolist(), "upper": high.tolist(),
-            "covariance": found.covariance.tolist(), "certificate": found.certificate, "dropped": dict(cells.dropped),
-            "queries": found.n_clusters, "effective_queries": found.effective_clusters,
-            "freedom": None if found.freedom is None else found.freedom.tolist(),
-        })  # fmt: skip
+        print_json(
+            {
+                "log": str(log),
+                "theta": found.theta.tolist(),
+                "lower": low.tolist(),
+                "upper": high.tolist(),
+                "covariance": found.covariance.tolist(),
+                "certificate": found.certificate,
+                "dropped": dict(cells.dropped),
+                "queries": found.n_clusters,
+                "effective_queries": found.effective_clusters,
+                "freedom": None if found.freedom is None else found.freedom.tolist(),
+            }
+        )
         return
     _print_log(cells)
     for k, (v, a, b) in enumerate(zip(found.theta, low, high, strict=True), 1):
@@ -154,7 +176,9 @@ def train(
     output: Annotated[Path, "-o The model to write (.npz)."],
     C: Annotated[float | None, "Trade-off; default: chosen by held-out clicks."] = None,
     loss: Annotated[str, "pairs, mean_pairs, dcg or mrr, or with a cut-off, dcg@10."] = "pairs",
-    weighting: Annotated[str, "ips, or policy for logs that show the top documents of several rankers."] = "ips",
+    weighting: Annotated[
+        str, "ips, or policy for logs that show the top documents of several rankers."
+    ] = "ips",
     theta: Theta = None,
     scale: Scale = "none",
     holdout: Holdout = 0.0,
@@ -162,7 +186,7 @@ def train(
     reading: Reading,
     table: Table,
     report: Report = None,
-) -> None:  # fmt: skip
+) -> None:
     """Train a ranker on the clicks of LOG and write the model."""
     paths.check_model_output(output, [paths.check_file(log), paths.check_input(data)])
     paths.check_outputs({"--report": report}, [log, data])
@@ -240,8 +264,9 @@ def evaluate(
     holdout: Holdout = 0.0,
     reading: ReadingOfUsers,
     table: Table,
-    as_json: AsJson = False, report: Report = None,
-) -> None:  # fmt: skip
+    as_json: AsJson = False,
+    report: Report = None,
+) -> None:
     """Estimate the utility of a new ranker from LOG, whose lists came from other rankers."""
     files = [model] if baseline is None else [model, baseline]
     paths.check_outputs(
@@ -271,25 +296,41 @@ def evaluate(
         )
     _write_page(report, log, cells, estimate=found)
     if as_json:
-        print_json({
-            "log": str(log), "model": str(model), "dcg": found.dcg._asdict(), "logged_dcg": found.logged_dcg._asdict(),
-            "difference": found.difference._asdict(), "unseen": found.unseen,
-            "discount": {name: number_or_none(end) for name, end in found.discount._asdict().items()},
-            "bounds": list(found.bounds), "sessions": found.n_sessions,
-            "effective_sample_size": found.effective_sample_size, "largest_weight": found.largest_weight,
-            "dropped": dict(cells.dropped), "lists_with_gaps": found.n_gapped, "users": found.n_clusters,
-            "effective_users": found.effective_clusters,
-            "trust_bias_p": number_or_none(found.trust_bias_p), "notes": list(found.notes), "trained_on": shares[0],
-            "over_baseline": None if found.over_baseline is None else found.over_baseline._asdict(),
-        })  # fmt: skip
+        print_json(
+            {
+                "log": str(log),
+                "model": str(model),
+                "dcg": found.dcg._asdict(),
+                "logged_dcg": found.logged_dcg._asdict(),
+                "difference": found.difference._asdict(),
+                "unseen": found.unseen,
+                "discount": {name: number_or_none(end) for name, end in found.discount._asdict().items()},
+                "bounds": list(found.bounds),
+                "sessions": found.n_sessions,
+                "effective_sample_size": found.effective_sample_size,
+                "largest_weight": found.largest_weight,
+                "dropped": dict(cells.dropped),
+                "lists_with_gaps": found.n_gapped,
+                "users": found.n_clusters,
+                "effective_users": found.effective_clusters,
+                "trust_bias_p": number_or_none(found.trust_bias_p),
+                "notes": list(found.notes),
+                "trained_on": shares[0],
+                "over_baseline": None if found.over_baseline is None else found.over_baseline._asdict(),
+            }
+        )
         return
     _print_log(cells)
-    typer.echo(f"clicks          equivalent to {found.effective_sample_size:,.0f} of equal weight; the largest "
-               f"weight is {found.largest_weight:,.4g}")  # fmt: skip
+    typer.echo(
+        f"clicks          equivalent to {found.effective_sample_size:,.0f} of equal weight; the largest "
+        f"weight is {found.largest_weight:,.4g}"
+    )
     for name, i in (
-        (f"new DCG@{found.k}", found.dcg), (f"shown DCG@{found.k}", found.logged_dcg), ("difference", found.difference),
+        (f"new DCG@{found.k}", found.dcg),
+        (f"shown DCG@{found.k}", found.logged_dcg),
+        ("difference", found.difference),
         ("over baseline", found.over_baseline),
-    ):  # fmt: skip
+    ):
         if i is not None:
             typer.echo(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})")
     rest = f", DCG up to {found.bounds[1]:.4f}" if found.unseen else ""
@@ -307,9 +348,11 @@ def judge(
         "Smallest values of the grades 1, 2, ... (default: for coec 0.5,1,2 times the clicks of an average document; "
         "otherwise 0.1,0.3,0.6)",
     ] = None,
-    theta: Theta = None, *, reading: Reading,
+    theta: Theta = None,
+    *,
+    reading: Reading,
     report: Report = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write judgments of the documents of LOG based on their clicks."""
     paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
     if output.suffix in (".csv", ".parquet"):
@@ -424,10 +467,12 @@ def _theta(path: Path | None) -> Any:
     if path is None:
         return None
     rows = _numbers(
-        path, "the propensity of position {}, a finite number > 0",
-        lambda value, *row: 0 < value < math.inf
-        and all(map(math.isfinite, row[:-1])) and not any(map(math.isnan, row[-1:])),
-    )  # fmt: skip
+        path,
+        "the propensity of position {}, a finite number > 0",
+        lambda value, *row: (
+            0 < value < math.inf and all(map(math.isfinite, row[:-1])) and not any(map(math.isnan, row[-1:]))
+        ),
+    )
     values, covariance = [row[0] for row in rows], [row[1:] for row in rows]
     given = clicks.Propensities.given(values)
     if not any(covariance):

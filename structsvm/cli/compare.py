@@ -1,7 +1,5 @@
 """``structsvm compare`` and ``structsvm search``: compare methods on test queries, and choose a method and C."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -164,10 +162,18 @@ class Study(Group):
 
             try:
                 return comparison.run(
-                    folds, self.methods, self.grid, measures=measures, training=training, fill=table.learned_fill,
-                    columns=table.options(), work=self.work, n_jobs=self.jobs,
-                    callback=tell, **options,
-                )  # fmt: skip
+                    folds,
+                    self.methods,
+                    self.grid,
+                    measures=measures,
+                    training=training,
+                    fill=table.learned_fill,
+                    columns=table.options(),
+                    work=self.work,
+                    n_jobs=self.jobs,
+                    callback=tell,
+                    **options,
+                )
             except KeyboardInterrupt:
                 if self.work is None:
                     raise
@@ -335,13 +341,15 @@ def _search_record(results: Any, best: Any) -> dict[str, Any]:
     chosen, mean = best.best()
     measures = results.measures
     return {
-        "select": measures.select, "convention": measures.convention, "relevance": measures.relevance,
+        "select": measures.select,
+        "convention": measures.convention,
+        "relevance": measures.relevance,
         "best": {"method": best.name, "C": chosen, "mean": mean},
         "equal": _equal(results, best),
         "methods": [
             {"method": m.name, "C": m.curve()[0], "means": m.curve()[1].tolist()} for m in results.methods
         ],
-    }  # fmt: skip
+    }
 
 
 def _estimate_record(estimate: Any) -> dict[str, Any] | None:

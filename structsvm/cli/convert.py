@@ -98,9 +98,16 @@ def convert(
     paths.check_folder(store)
 
     readers.convert_letor(
-        source, store, dtype=dtype or "float64", sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs,
-        label=None, one_based=one_based,
-    )  # fmt: skip
+        source,
+        store,
+        dtype=dtype or "float64",
+        sparse=kinds[matrix],
+        n_features=n_features,
+        fill=fill,
+        n_jobs=jobs,
+        label=None,
+        one_based=one_based,
+    )
     _say(store, readers.open_store(store))
 
 

@@ -1,7 +1,5 @@
 """``--dask``: train, predict and evaluate on a Dask cluster."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

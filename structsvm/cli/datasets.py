@@ -1,7 +1,5 @@
 """``structsvm datasets``: synthetic data with a known answer, and descriptions of files."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

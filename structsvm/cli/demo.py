@@ -1,7 +1,5 @@
 """``structsvm demo``: learn to rank on a built-in data set, and write a page with the results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

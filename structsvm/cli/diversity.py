@@ -86,9 +86,14 @@ class ChoiceOfC(Group):
         with bar("choosing C", counts=True) as shown:
             task = shown.add_task("choosing C", total=self.folds)
             held_out = estimators.cross_validate_C(
-                model, found.sets, found.labels, self.grid, folds=self.folds, selection=selection,
+                model,
+                found.sets,
+                found.labels,
+                self.grid,
+                folds=self.folds,
+                selection=selection,
                 callback=lambda done, _: shown.update(task, completed=done),
-            )  # fmt: skip
+            )
         for C, loss in zip(held_out.Cs.tolist(), held_out.means.tolist(), strict=True):
             typer.echo(f"C={C:<8g} loss {loss:.4f} on held-out sets")
         return held_out.C
@@ -396,5 +401,7 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
 
 app = group(
     "Choose documents that cover different subtopics: train, apply, compare methods.",
-    train, apply, compare,
-)  # fmt: skip
+    train,
+    apply,
+    compare,
+)

@@ -1,7 +1,5 @@
 """``structsvm evaluate``: print measures of rankings, and tests of their differences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -176,8 +174,10 @@ def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[A
     from structsvm.cli.studies.folds import Measures, MethodResult, Results
     from structsvm.cli.studies.folds.page import tests_table
 
-    each = {name: [dict(zip(r.query_ids.tolist(), r.per_query.tolist(), strict=True)) for r in one.results]
-            for name, one in found.items()}  # fmt: skip
+    each = {
+        name: [dict(zip(r.query_ids.tolist(), r.per_query.tolist(), strict=True)) for r in one.results]
+        for name, one in found.items()
+    }
     shared = set.intersection(*(set(values[0]) for values in each.values()))
     queries = [query for query in next(iter(each.values()))[0] if query in shared]
     if len(queries) < 2 or len(found) < 2:

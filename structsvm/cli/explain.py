@@ -1,7 +1,5 @@
 """``structsvm show`` and ``structsvm explain``: the weights of a model, and why it ranks a document above another."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,8 +90,9 @@ def explain(
     at = {name: k for k, name in enumerate(_names(ranker))}
     table: list[dict[str, Any]] = [
         {"feature": name, "adds": value, "a": float(here.X[i, at[name]]), "b": float(here.X[j, at[name]])}
-        for name, value in terms if value or len(terms) < 10
-    ]  # fmt: skip
+        for name, value in terms
+        if value or len(terms) < 10
+    ]
     if as_json:
         print_json({"a": float(scores[i]), "b": float(scores[j]), "terms": table})
         return

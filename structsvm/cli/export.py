@@ -1,7 +1,5 @@
 """``structsvm export``: write a model in the format of a search engine."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

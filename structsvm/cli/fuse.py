@@ -77,9 +77,17 @@ class Learning(Group):
 
         selection: Any = self.selection
         return cross_validate_fusion(
-            pool, judgments, **self.grid, loss=self.loss or "map", relevance=self.relevance, folds=self.folds,
-            selection=selection, depth=self.depth or 1000, random_state=self.seed, **options,
-        )  # fmt: skip
+            pool,
+            judgments,
+            **self.grid,
+            loss=self.loss or "map",
+            relevance=self.relevance,
+            folds=self.folds,
+            selection=selection,
+            depth=self.depth or 1000,
+            random_state=self.seed,
+            **options,
+        )
 
 
 def fuse(
@@ -148,10 +156,12 @@ def fuse(
         longest = max(int(np.diff(run.offsets).max(initial=1)) for run in found.values())
         status.update("learning")
         result = learning.cross_validate(
-            pool, judgments, n_jobs=jobs,
+            pool,
+            judgments,
+            n_jobs=jobs,
             callback=lambda done, total: status.update(f"learning: {done} of {total} paths"),
             whole=readers.candidates(found, judgments, depth=longest) if longest > depth else None,
-        )  # fmt: skip
+        )
         status.update("writing")
         ranked = _held_out_and_new(pool, result, tag).top(depth)
         readers.write_run(ranked, output)
@@ -206,12 +216,25 @@ def _print_weights(
         keys = ("name", "weight", "lower", "upper")
         weights = [dict(zip(keys, one, strict=True)) for one in zip(result.names, *numbers, strict=True)]
         found, ends = result.estimate, ("mean_difference", "lower", "upper")
-        print_json({
-            "to": to, "weights": weights, "better": result.better, "advice": result.advice, "measure": found.name,
-            "estimate": {"mean": found.mean, "lower": found.lower, "upper": found.upper, "n_queries": found.n_queries},
-            "against": {name: {end: getattr(one, end) for end in ends} for name, one in result.against.items()},
-            "best_list": result.best_list,
-        })  # fmt: skip
+        print_json(
+            {
+                "to": to,
+                "weights": weights,
+                "better": result.better,
+                "advice": result.advice,
+                "measure": found.name,
+                "estimate": {
+                    "mean": found.mean,
+                    "lower": found.lower,
+                    "upper": found.upper,
+                    "n_queries": found.n_queries,
+                },
+                "against": {
+                    name: {end: getattr(one, end) for end in ends} for name, one in result.against.items()
+                },
+                "best_list": result.best_list,
+            }
+        )
     else:
         for line in str(result).splitlines():
             note(line)

@@ -1,7 +1,5 @@
 """Groups of options that several commands share."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """``structsvm interleave``: analyse click logs, learn statistics from logs with known winners, and simulate logs."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json
@@ -210,9 +208,16 @@ def simulate(
     scores = np.column_stack([_scores(name, rows) for name in rankers])
     names = [f"feature {name}" if name.isdecimal() else name for name in rankers]
     made = statistics.simulate_log(
-        rows, scores, methods[interleaver](), user, impressions,
-        length=length, rankers=names, n_users=users, rng=seed,
-    )  # fmt: skip
+        rows,
+        scores,
+        methods[interleaver](),
+        user,
+        impressions,
+        length=length,
+        rankers=names,
+        n_users=users,
+        rng=seed,
+    )
     write_log(output, made)
     typer.echo(f"{output}: {impressions} impressions of {interleaver}: {', '.join(names)}")
 

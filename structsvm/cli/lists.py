@@ -1,7 +1,5 @@
 """Complete the help of a command when it is requested: lists of names, such as those of all losses, and metavars."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module

@@ -299,8 +299,16 @@ def key_remove(
 
 app = group(
     "Compare rankers on live traffic.",
-    init, serve, create, check, export, backup, forget, clean, migrate,
-)  # fmt: skip
+    init,
+    serve,
+    create,
+    check,
+    export,
+    backup,
+    forget,
+    clean,
+    migrate,
+)
 app.add_typer(group("Manage the keys of callers.", add=key_add, list=key_list, remove=key_remove), name="key")
 
 

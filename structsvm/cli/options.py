@@ -1,7 +1,5 @@
 """Options that several commands share, with one spelling and one check each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 from importlib import import_module

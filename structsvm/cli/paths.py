@@ -1,7 +1,5 @@
 """Paths given to commands: checks before the work starts, and atomic writing."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -159,9 +159,15 @@ _EVERYWHERE = {
 
 
 _ARGUMENTS = {
-    "jobs": "n_jobs", "missing": "fill", "monotone": "monotone_constraints", "seed": "random_state",
-    "no_keys": "keyless", "since": "between", "weights_for": "to", "zero_based": "one_based=False",
-}  # fmt: skip
+    "jobs": "n_jobs",
+    "missing": "fill",
+    "monotone": "monotone_constraints",
+    "seed": "random_state",
+    "no_keys": "keyless",
+    "since": "between",
+    "weights_for": "to",
+    "zero_based": "one_based=False",
+}
 """Library arguments whose options have a different name."""
 
 

@@ -1,7 +1,5 @@
 """``structsvm train``: learn a ranking from labelled rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -142,9 +140,14 @@ def train(
     else:
         kind: Any = linear.scale
         model = structsvm.StructuralRanker(
-            objective.loss, objective.C, **objective.options, n_jobs=jobs, scale=kind, positive=linear.positive,
+            objective.loss,
+            objective.C,
+            **objective.options,
+            n_jobs=jobs,
+            scale=kind,
+            positive=linear.positive,
             monotone_constraints=signs or None,
-        )  # fmt: skip
+        )
     model.check_options()  # a misspelt loss raises before the data are read
     if dask is not None:
         if signs:
@@ -153,9 +156,18 @@ def train(
             raise BadInput("--categorical, --fill", "expected training on one machine, without --dask")
         with connecting(dask) as client, GapProgress(tol, output) as progress:
             there = train_there(
-                client, data, table, cluster.groups, loss=objective.loss, C=objective.C, **objective.options,
-                scale=linear.scale, positive=linear.positive, callback=progress, checkpoint=cluster.checkpoint,
-            )  # fmt: skip
+                client,
+                data,
+                table,
+                cluster.groups,
+                loss=objective.loss,
+                C=objective.C,
+                **objective.options,
+                scale=linear.scale,
+                positive=linear.positive,
+                callback=progress,
+                checkpoint=cluster.checkpoint,
+            )
         progress.check(there.fit_)
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9

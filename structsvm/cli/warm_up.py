@@ -1,7 +1,5 @@
 """``structsvm warm-up``: run each compiled part of the package on a few synthetic rows."""
 
-from __future__ import annotations
-
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -111,8 +109,11 @@ def _paths(X: Any, y: Any, qid: Any) -> None:
 
 def _trees(X: Any, y: Any, qid: Any) -> None:
     for rows, n_leaves, solver in (
-        (X, 4, "auto"), (X, 80, "auto"), (X.astype("f4"), 4, "frank_wolfe"), (X.astype("f4"), 80, "one_slack"),
-    ):  # fmt: skip
+        (X, 4, "auto"),
+        (X, 80, "auto"),
+        (X.astype("f4"), 4, "frank_wolfe"),
+        (X.astype("f4"), 80, "one_slack"),
+    ):
         options: Any = {"n_leaves": n_leaves, "min_rows": 2, "solver": solver, "random_state": 0}
         structsvm.TreeRanker(n_trees=4, **options).fit(rows, y, qid=qid).predict(rows)
 

@@ -5,8 +5,6 @@ A log is read as :class:`ClickCells` (how often each document of a query was sho
 on the counts and on these propensities.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

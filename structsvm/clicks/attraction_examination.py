@@ -10,8 +10,6 @@ is concave in ``(u, v)`` on the box ``[log 1e-6, 0]``, so the gradient bounds th
 ``prior`` clicks in ``2 * prior`` impressions to each parameter.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Count logs in parts, so that memory does not grow with their length."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

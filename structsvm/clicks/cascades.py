@@ -6,8 +6,6 @@ user then reads on with probability ``after_satisfied`` or ``after_unsatisfied``
 probabilities at 0 or 1 and estimates the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self

@@ -183,10 +183,14 @@ class ClickCells:
         kept = listed[lists.kept]
         numbers, names = (None, None) if users is None else _numbered(users, np.arange(n)[take][kept])
         entries = ClickSessions(
-            lists.offsets, row, cv[:n_listed], np.ones(lists.offsets.shape[0] - 1, np.int64), kv[:n_listed] - base + 1,
+            lists.offsets,
+            row,
+            cv[:n_listed],
+            np.ones(lists.offsets.shape[0] - 1, np.int64),
+            kv[:n_listed] - base + 1,
             None if numbers is None else lists.one_each(numbers, dropped),
             None if chance is None else chance[kept],
-        )  # fmt: skip
+        )
         return replace(cells, cluster_ids=names)._with_lists(entries, dropped)
 
     @classmethod
@@ -240,10 +244,18 @@ class ClickCells:
                 lists = [one.renumbered(own, who) for one, own, who in old if one is not None]
                 held[kind] = distinct_sessions(lists) if lists else None
         return cls(
-            queries, offsets, documents[rows % documents.shape[0]], keys // width, keys % width,
-            add([p.shows for p in parts]), add([p.clicks for p in parts]), dropped,
-            held["sessions"], held["gapped"], names,
-        )  # fmt: skip
+            queries,
+            offsets,
+            documents[rows % documents.shape[0]],
+            keys // width,
+            keys % width,
+            add([p.shows for p in parts]),
+            add([p.clicks for p in parts]),
+            dropped,
+            held["sessions"],
+            held["gapped"],
+            names,
+        )
 
     @property
     def n_queries(self) -> int:
@@ -366,9 +378,11 @@ def once_each(cells: ClickCells, rows: Int, argument: str) -> Int:
     if (counts > 1).any():
         row = int(used[counts > 1][0])
         raise BadInput(
-            argument, f"expected each document once in a query, got {cells.docid[row]} in query "
-            f"{cells.query_ids[cells.row_query[row]]} several times", "drop the repeats",
-        )  # fmt: skip
+            argument,
+            f"expected each document once in a query, got {cells.docid[row]} in query "
+            f"{cells.query_ids[cells.row_query[row]]} several times",
+            "drop the repeats",
+        )
     return used
 
 
@@ -433,8 +447,11 @@ def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         raise BadInput(name, problem, "convert one")
     if kinds == {"i", "u"}:
         if min(int(p.min(initial=0)) for p in parts) < 0:
-            raise BadInput(name, "expected 64-bit integers, got negative ids and ids of 2^63 or more",
-                           "read ids as strings")  # fmt: skip
+            raise BadInput(
+                name,
+                "expected 64-bit integers, got negative ids and ids of 2^63 or more",
+                "read ids as strings",
+            )
         parts = [p.astype(np.uint64) for p in parts]
     return np.concatenate(parts)
 

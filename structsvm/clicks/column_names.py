@@ -1,7 +1,5 @@
 """Conventional names of the columns of click logs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from structsvm.common.checks import BadInput
@@ -24,8 +22,11 @@ def guess(role: str, names: Sequence[str], source: str, usual: str | None = None
     if len(found) == 1:
         return found[0]
     if found:
-        raise BadInput(source, f"expected one column for {role!r}, got {' and '.join(map(repr, found))}",
-                       remedy or f"name it with {{{role}}}")  # fmt: skip
+        raise BadInput(
+            source,
+            f"expected one column for {role!r}, got {' and '.join(map(repr, found))}",
+            remedy or f"name it with {{{role}}}",
+        )
     check_columns([role], names, source, remedy)
     raise AssertionError("refused")
 

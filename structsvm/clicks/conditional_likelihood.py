@@ -1,7 +1,5 @@
 """The conditional log-likelihood of clicks given the number of clicks of each document, with clustered errors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from structsvm.common.checks import BadInput
@@ -106,9 +104,19 @@ class Likelihood:
         size, m = whitened.shape
         matrices, cross, freedom = np.zeros((6, m, m)), np.zeros((size, m, m)), np.ones(size)
         traces = _cluster_errors(
-            offsets, position, shows, clicks, exp(products(self.basis, phi)), queries, whitened, matrices,
-            np.zeros((6, m)), cross, np.zeros((2, size)), freedom,
-        )  # fmt: skip
+            offsets,
+            position,
+            shows,
+            clicks,
+            exp(products(self.basis, phi)),
+            queries,
+            whitened,
+            matrices,
+            np.zeros((6, m)),
+            cross,
+            np.zeros((2, size)),
+            freedom,
+        )
         covariance = matmul(matmul(whitened, matrices[0]), whitened.T)
         return covariance, n, np.maximum(freedom, 1.0), float(traces[0] ** 2 / traces[1])
 

@@ -225,9 +225,11 @@ def evaluate_from_clicks(
         found = _new_discounts(log, cells, query, document, ranker, k)
         if found[1] > most_unseen:
             raise BadInput(
-                "scores", f"expected a ranker whose documents the log has mostly shown, got {found[1]:.0%} of the "
-                "discounts on documents never shown", "log this ranker's documents too, or raise {most_unseen}",
-            )  # fmt: skip
+                "scores",
+                f"expected a ranker whose documents the log has mostly shown, got {found[1]:.0%} of the "
+                "discounts on documents never shown",
+                "log this ranker's documents too, or raise {most_unseen}",
+            )
         return found
 
     new, unseen, unseen_dcg, listed = discounts_of(scores)
@@ -251,8 +253,9 @@ def evaluate_from_clicks(
         if bias.p_value < TRUST_LEVEL:
             warnings.warn(
                 f"the log shows trust bias (p = {bias.p_value:.1g}): poor documents lose more clicks down the list "
-                "than good ones, and the estimate is biased; give propensities=(alpha, beta)", stacklevel=2,
-            )  # fmt: skip
+                "than good ones, and the estimate is biased; give propensities=(alpha, beta)",
+                stacklevel=2,
+            )
     discounts = _discounts(cells.n_positions, k)
     of_new, of_all = weights.values(log, new[log.row]), weights.values(log, np.ones(log.row.shape[0]))
     of_shown = weights.shown(log, discounts, 1.0 if gaps == "empty" else 1 - log.lost)
@@ -383,12 +386,25 @@ def _impressions(cells: ClickCells) -> _Impressions:
         return np.repeat(values, lengths)
 
     return _Impressions(
-        each(unit), lists.row, lists.position - 1, lists.clicked.astype(np.float64), each(total), each(part),
-        each(plain), lists.probability, many, whole, float((total * is_list).sum()),
-        np.bincount(query, total * is_list, cells.n_queries).astype(np.float64), each(query),
-        int(lists.count[is_list].sum()), 0 if cells.gapped is None else cells.gapped.n_sessions,
-        lost, n_clusters, effective,
-    )  # fmt: skip
+        each(unit),
+        lists.row,
+        lists.position - 1,
+        lists.clicked.astype(np.float64),
+        each(total),
+        each(part),
+        each(plain),
+        lists.probability,
+        many,
+        whole,
+        float((total * is_list).sum()),
+        np.bincount(query, total * is_list, cells.n_queries).astype(np.float64),
+        each(query),
+        int(lists.count[is_list].sum()),
+        0 if cells.gapped is None else cells.gapped.n_sessions,
+        lost,
+        n_clusters,
+        effective,
+    )
 
 
 def _unlisted(cells: ClickCells, lists: ClickSessions) -> ClickSessions:
@@ -475,9 +491,11 @@ def _weights(
     if weighting == "logged":
         if log.probability is None or not np.isfinite(log.probability[log.weight > 0]).all():
             raise BadInput(
-                "weighting", "expected the probability of each impression in the log, got none", "read it with "
-                "{probability}, or use 'policy'", value=weighting,
-            )  # fmt: skip
+                "weighting",
+                "expected the probability of each impression in the log, got none",
+                "read it with {probability}, or use 'policy'",
+                value=weighting,
+            )
         # the share of lists that show the document at this position, divided by the logged probability
         n_places = cells.n_positions
         cell, key = np.unique(log.row * n_places + log.rank, return_inverse=True)
@@ -575,9 +593,11 @@ def _new_discounts(
 
 def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:
     return BadInput(
-        "query", f"expected scores for every query of the log, got none for {int(missing.sum())}, "
-        f"such as {cells.query_ids[missing][0]!s}", "score their candidates, or leave them out of the log",
-    )  # fmt: skip
+        "query",
+        f"expected scores for every query of the log, got none for {int(missing.sum())}, "
+        f"such as {cells.query_ids[missing][0]!s}",
+        "score their candidates, or leave them out of the log",
+    )
 
 
 def _expected_discounts(
@@ -592,9 +612,10 @@ def _expected_discounts(
         or probability.sum(axis=1).max(initial=0) > 1 + 1e-9
     ):
         raise BadInput(
-            "scores", "expected probabilities in two dimensions: numbers >= 0 that sum to at most 1 over the "
+            "scores",
+            "expected probabilities in two dimensions: numbers >= 0 that sum to at most 1 over the "
             "candidates of a query at each position, and over the positions of a candidate",
-        )  # fmt: skip
+        )
     # number of positions compared with the log, for each query
     filled = np.minimum(np.bincount(number), min(k, n_shown))
     if n_places < filled.max(initial=0):
@@ -604,10 +625,11 @@ def _expected_discounts(
     if lacking.any():
         query, place = np.argwhere(lacking)[0]
         raise BadInput(
-            "scores", f"expected probabilities that sum to 1 at each position, got {of_place[place, query]:.3g} at "
-            f"position {place + 1} of query {queries[query]!s}", "give all candidates, or the remainder to an "
-            "additional candidate that is not in the log",
-        )  # fmt: skip
+            "scores",
+            f"expected probabilities that sum to 1 at each position, got {of_place[place, query]:.3g} at "
+            f"position {place + 1} of query {queries[query]!s}",
+            "give all candidates, or the remainder to an additional candidate that is not in the log",
+        )
     return np.asarray((probability * _discounts(n_places, k)).sum(axis=1), dtype=np.float64)
 
 

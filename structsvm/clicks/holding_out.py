@@ -1,7 +1,5 @@
 """Hold out queries of a log from training, and recognise the log that a ranker was trained on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any

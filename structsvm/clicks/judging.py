@@ -1,7 +1,5 @@
 """Judgments from clicks: the quality of each document, with counts and intervals, as TREC qrels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -79,9 +77,12 @@ class ClickJudgments:
         return np.searchsorted(limits, reached, side="right").astype(np.int64)
 
     def write_qrels(
-        self, path: str | PathLike[str], levels: Sequence[float] | None = None, *,
+        self,
+        path: str | PathLike[str],
+        levels: Sequence[float] | None = None,
+        *,
         bound: Literal["value", "lower"] = "value",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write grades of documents that are ``known`` as TREC qrels; the file is written completely or not at all.
 
         Raises

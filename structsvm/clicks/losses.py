@@ -1,8 +1,6 @@
 """Inverse propensity weights of clicks, and the losses of weighted clicks by name: pairs, and the logarithm of the
 rank."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Literal, NamedTuple
 
@@ -107,6 +105,8 @@ def _parsed(name: Any) -> tuple[str, int | None]:
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or (match[2] is not None and match[1].endswith("pairs")):
         raise BadInput(
-            "loss", "expected 'pairs', 'mean_pairs', 'dcg' or 'mrr', or 'dcg@10', 'mrr@10' (any cut-off)", value=name
-        )  # fmt: skip
+            "loss",
+            "expected 'pairs', 'mean_pairs', 'dcg' or 'mrr', or 'dcg@10', 'mrr@10' (any cut-off)",
+            value=name,
+        )
     return match[1], None if match[2] is None else int(match[2])

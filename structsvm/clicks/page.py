@@ -1,7 +1,5 @@
 """HTML page about a click log: propensities with intervals, click models, omissions, and influential queries."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -60,11 +58,20 @@ def clicks_page(
     if qualities:
         values |= _models(qualities)
     return pages.render(
-        "clicks/page.html", title=f"Clicks: {name}", lead=size_of_log(cells) if lead is None else lead,
-        columns=_columns, propensities=propensities, qualities=qualities, estimate=estimate, weights=weights,
-        search=search, judged=judged, most_positions=_MOST_POSITIONS,
-        dropped=[(reason, f"{count:,}") for reason, count in cells.dropped.items()], **values,
-    )  # fmt: skip
+        "clicks/page.html",
+        title=f"Clicks: {name}",
+        lead=size_of_log(cells) if lead is None else lead,
+        columns=_columns,
+        propensities=propensities,
+        qualities=qualities,
+        estimate=estimate,
+        weights=weights,
+        search=search,
+        judged=judged,
+        most_positions=_MOST_POSITIONS,
+        dropped=[(reason, f"{count:,}") for reason, count in cells.dropped.items()],
+        **values,
+    )
 
 
 def size_of_log(cells: ClickCells) -> str:

@@ -137,9 +137,12 @@ class PositionBasedModel(_ProductModel):
 
     def _parts(self, cells: ClickCells) -> ProductCells:
         return ProductCells(
-            cells.row_offsets, cells.position - 1, cells.shows.astype(np.float64), cells.clicks.astype(np.float64),
+            cells.row_offsets,
+            cells.position - 1,
+            cells.shows.astype(np.float64),
+            cells.clicks.astype(np.float64),
             cells.n_positions,
-        )  # fmt: skip
+        )
 
     def _keep(self, cells: ClickCells, examination: Float) -> None:
         self.examination_ = examination
@@ -160,8 +163,14 @@ class PositionBasedModel(_ProductModel):
         v = self._covariance
         shift = v - v[:1] - v[:, :1] + v[0, 0]
         theta = self.examination_ / self.examination_[0]
-        return Propensities(theta, shift, connected=np.ones(theta.shape[0], dtype=bool), certificate=self.gap_,
-                            n_steps=self.n_steps_, n_clusters=cells.n_rows)  # fmt: skip
+        return Propensities(
+            theta,
+            shift,
+            connected=np.ones(theta.shape[0], dtype=bool),
+            certificate=self.gap_,
+            n_steps=self.n_steps_,
+            n_clusters=cells.n_rows,
+        )
 
     def marginals(self, sessions: ClickSessions) -> Float:
         """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
@@ -225,9 +234,12 @@ class UserBrowsingModel(_ProductModel):
         n_levels = sessions.longest * (sessions.longest + 1) // 2
         row, level, shows, clicks = sessions.tally(level, n_levels)
         return ProductCells(
-            np.searchsorted(row, np.arange(cells.n_rows + 1)).astype(np.int64), level, shows.astype(np.float64),
-            clicks.astype(np.float64), n_levels,
-        )  # fmt: skip
+            np.searchsorted(row, np.arange(cells.n_rows + 1)).astype(np.int64),
+            level,
+            shows.astype(np.float64),
+            clicks.astype(np.float64),
+            n_levels,
+        )
 
     def _keep(self, cells: ClickCells, examination: Float) -> None:
         longest = sessions_of(cells).longest
@@ -282,8 +294,10 @@ def sessions_of(cells: ClickCells) -> ClickSessions:
     check_cells(cells)
     if cells.sessions is None or cells.sessions.n_distinct == 0:
         raise BadInput(
-            "cells", "expected sessions, got counts only", "name the session of each impression when the log is read"
-        )  # fmt: skip
+            "cells",
+            "expected sessions, got counts only",
+            "name the session of each impression when the log is read",
+        )
     return cells.sessions
 
 
@@ -296,9 +310,11 @@ def at_positions(table: Float, position: Int) -> Float:
     """Return the values at positions; raise for positions beyond the lists that the model was fitted to."""
     if position.size and position.max() > table.shape[0]:
         raise BadInput(
-            "sessions", f"expected lists of at most {table.shape[0]} documents, as in the log of the model, got "
-            f"{position.max()}", "fit the model to lists of that length",
-        )  # fmt: skip
+            "sessions",
+            f"expected lists of at most {table.shape[0]} documents, as in the log of the model, got "
+            f"{position.max()}",
+            "fit the model to lists of that length",
+        )
     return table[position - 1]
 
 

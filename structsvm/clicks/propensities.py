@@ -395,8 +395,14 @@ class Influence:
     def __init__(self, cells: ClickCells, theta: Propensities) -> None:
         n = cells.n_positions
         part = Likelihood(
-            cells.row_query[cells.row], cells.row, cells.position - 1, cells.shows, cells.clicks, n, np.eye(n)[:, 1:]
-        )  # fmt: skip
+            cells.row_query[cells.row],
+            cells.row,
+            cells.position - 1,
+            cells.shows,
+            cells.clicks,
+            n,
+            np.eye(n)[:, 1:],
+        )
         self._bread = inverse(part.derivatives(log(theta.theta[1:]))[1]) if n > 1 else np.zeros((0, 0))
         self._cells, self._theta = cells, theta.theta
         self._looks = cells.shows * theta.theta[cells.position - 1]

@@ -1,7 +1,5 @@
 """Quality of the predictions of a click model on a log: log-likelihood and perplexity."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """``read_clicks``: a click log of any known format, recognised by its name and first line."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from inspect import signature

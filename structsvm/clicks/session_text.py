@@ -1,7 +1,5 @@
 """Session text: ``query<TAB>d1,...,dn : c1 , c2;``, the format of public web-search sessions."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 

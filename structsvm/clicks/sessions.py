@@ -55,11 +55,14 @@ class ClickSessions:
         """Return the distinct lists with the given indices; ``row`` keeps its values."""
         index, offsets, at = choose_groups(self.offsets, chosen)
         return ClickSessions(
-            offsets, self.row[at], self.clicked[at], self.count[index],
+            offsets,
+            self.row[at],
+            self.clicked[at],
+            self.count[index],
             None if self.places is None else self.places[at],
             None if self.cluster is None else self.cluster[index],
             None if self.probability is None else self.probability[at],
-        )  # fmt: skip
+        )
 
     def tally(self, level: Int, n_levels: int) -> tuple[Int, Int, Int, Int]:
         """Return the row, level, shows and clicks of each distinct pair of row and level of the entries, in ascending
@@ -94,11 +97,14 @@ def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
         return np.concatenate([np.zeros(0, dtype), *columns])
 
     return ClickSessions(
-        np.concatenate(offsets), of("row", np.int64), of("clicked", np.bool_), of("count", np.int64),
+        np.concatenate(offsets),
+        of("row", np.int64),
+        of("clicked", np.bool_),
+        of("count", np.int64),
         of("places", np.int64, lambda p: p.position),
         of("cluster", np.int64, lambda p: np.full(p.n_distinct, -1)),
         of("probability", np.float64, lambda p: np.full(p.row.shape[0], np.nan)),
-    )  # fmt: skip
+    )
 
 
 def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:

@@ -1,7 +1,5 @@
 """Impressions in tables: data frames, Parquet, CSV, JSON lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -208,8 +206,9 @@ class _Reading:
         cells = ClickCells.from_arrays(**given, **options)
         texts: dict[str, Any] = {
             field: np.array(words[role].to_pylist(), dtype=np.str_)[getattr(cells, field)]
-            for role, field in _FIELDS.items() if role in words
-        }  # fmt: skip
+            for role, field in _FIELDS.items()
+            if role in words
+        }
         return replace(cells, **texts)
 
     def _refuse_apart(self, given: Mapping[str, Any], words: Mapping[str, Any]) -> None:

@@ -1,8 +1,6 @@
 """Team-draft logs of other programs: UBI events of an A/B search, and tables with one row for each document of a
 list."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -244,9 +242,12 @@ def read_team_draft_ubi(
     teams = _teams(shown)
     if len(teams) < 2:
         raise BadInput(
-            str(path), f"expected impressions of at least two search configurations, got {teams or 'none'}",
-            "; ".join(filter(None, (f"name their attribute if it is none of {', '.join(names)}", dropped.said()))),
-        )  # fmt: skip
+            str(path),
+            f"expected impressions of at least two search configurations, got {teams or 'none'}",
+            "; ".join(
+                filter(None, (f"name their attribute if it is none of {', '.join(names)}", dropped.said()))
+            ),
+        )
     for query_id in who:
         who[query_id]["query"] = texts.get(query_id)
 
@@ -308,9 +309,10 @@ def _drafted(
             for there, n in rankers.most_common(4)
         ]
         raise BadInput(
-            source, f"expected lists drafted from all of {', '.join(map(repr, teams))}, got {'; '.join(counts)}",
+            source,
+            f"expected lists drafted from all of {', '.join(map(repr, teams))}, got {'; '.join(counts)}",
             "correct misspelled rankers; analyse each experiment separately",
-        )  # fmt: skip
+        )
     if not lists:
         raise BadInput(source, "expected drafted lists, got none", dropped.said())
     return TeamDraftLog(ClickLog.of(lists), dropped)

@@ -1,7 +1,5 @@
 """User Behavior Insights (UBI): queries and events of OpenSearch, Elasticsearch and Solr as counts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from os import PathLike
@@ -231,9 +229,10 @@ def _clicked(
     wrong, n_told = int((~right).sum()), int(told.sum())
     if wrong and wrong >= _MOST_CONTRADICTED * n_told:
         raise BadInput(
-            str(path), f"expected clicks at the positions of their documents, got {wrong:,} of {n_told:,} elsewhere",
+            str(path),
+            f"expected clicks at the positions of their documents, got {wrong:,} of {n_told:,} elsewhere",
             "a page that reorders the response has to log impressions, with the ordinals of its clicks",
-        )  # fmt: skip
+        )
     entries.dropped.count("click at another position than its document", wrong)
     taken = np.unique(clicks[right])
     entries.dropped.count("repeated click", int(right.sum()) - taken.size)
@@ -267,10 +266,15 @@ def _count(
         try:
             parts.add(
                 ClickCells.from_arrays(
-                    text_rank[queries.text[query]], document_rank[lists.document[rows]], lists.position[rows],
-                    clicked[rows], session=query, first_position=0, max_position=max_position,
+                    text_rank[queries.text[query]],
+                    document_rank[lists.document[rows]],
+                    lists.position[rows],
+                    clicked[rows],
+                    session=query,
+                    first_position=0,
+                    max_position=max_position,
                 )
-            )  # fmt: skip
+            )
         except BadInput as error:
             if error.argument != "log":
                 raise
@@ -325,9 +329,12 @@ def _bases(
         right, wrong = agree[number, base], agree[number, 1 - base]
         if wrong > 4 * right:  # lists change between response and page, so a few agree by chance
             raise BadInput(
-                "first_position", f"the ids that queries of {name!r} returned imply {1 - base}: {wrong} events "
-                f"agree with it, {right} with {base}", "specify the other", value=base,
-            )  # fmt: skip
+                "first_position",
+                f"the ids that queries of {name!r} returned imply {1 - base}: {wrong} events "
+                f"agree with it, {right} with {base}",
+                "specify the other",
+                value=base,
+            )
         bases[number] = base
     return bases
 

@@ -1,7 +1,5 @@
 """Read the entries of a UBI file as columns: texts are numbered, and a block of the file becomes a few arrays."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime

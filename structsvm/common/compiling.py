@@ -1,7 +1,5 @@
 """Messages about the compilation of kernels, and a clock that stops during compilation."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import time

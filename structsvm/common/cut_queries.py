@@ -5,8 +5,6 @@ scikit-learn callback sees both parts, so a model records its query ids in ``fit
 ids of the test part with the recorded ones.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 from weakref import WeakKeyDictionary

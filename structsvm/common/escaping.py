@@ -1,7 +1,5 @@
 """Escape text from files, so that terminals and pages show control characters instead of interpreting them."""
 
-from __future__ import annotations
-
 import html
 import re
 

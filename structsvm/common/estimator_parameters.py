@@ -1,7 +1,5 @@
 """``parameters``: a decorator for estimators whose parameters are dataclass fields, each described once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -13,16 +11,37 @@ from typing import Any, TypeVar, cast, dataclass_transform
 _Class = TypeVar("_Class", bound=type)
 
 _FOREIGN_NAMES = {
-    "n_estimators": "n_trees", "num_trees": "n_trees", "num_iterations": "n_trees", "num_boost_round": "n_trees",
-    "iterations": "n_trees", "num_leaves": "n_leaves", "max_leaf_nodes": "n_leaves", "max_leaves": "n_leaves",
-    "eta": "learning_rate", "min_child_samples": "min_rows", "min_data_in_leaf": "min_rows",
-    "min_samples_leaf": "min_rows", "reg_lambda": "l2_regularization", "lambda_l2": "l2_regularization",
-    "l2_leaf_reg": "l2_regularization", "max_bin": "n_bins", "max_bins": "n_bins",
-    "categorical_feature": "categorical_features", "cat_features": "categorical_features",
-    "objective": "loss", "loss_function": "loss", "seed": "random_state", "num_threads": "n_jobs", "nthread": "n_jobs",
-    "thread_count": "n_jobs", "max_iter": "max_passes", "metric": "scoring", "eval_metric": "scoring",
-    "early_stopping_rounds": "n_iter_no_change", "callbacks": "callback",
-}  # fmt: skip
+    "n_estimators": "n_trees",
+    "num_trees": "n_trees",
+    "num_iterations": "n_trees",
+    "num_boost_round": "n_trees",
+    "iterations": "n_trees",
+    "num_leaves": "n_leaves",
+    "max_leaf_nodes": "n_leaves",
+    "max_leaves": "n_leaves",
+    "eta": "learning_rate",
+    "min_child_samples": "min_rows",
+    "min_data_in_leaf": "min_rows",
+    "min_samples_leaf": "min_rows",
+    "reg_lambda": "l2_regularization",
+    "lambda_l2": "l2_regularization",
+    "l2_leaf_reg": "l2_regularization",
+    "max_bin": "n_bins",
+    "max_bins": "n_bins",
+    "categorical_feature": "categorical_features",
+    "cat_features": "categorical_features",
+    "objective": "loss",
+    "loss_function": "loss",
+    "seed": "random_state",
+    "num_threads": "n_jobs",
+    "nthread": "n_jobs",
+    "thread_count": "n_jobs",
+    "max_iter": "max_passes",
+    "metric": "scoring",
+    "eval_metric": "scoring",
+    "early_stopping_rounds": "n_iter_no_change",
+    "callbacks": "callback",
+}
 """Parameters of LightGBM, XGBoost, CatBoost and scikit-learn, with their names in this package."""
 
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)

@@ -1,7 +1,5 @@
 """Optional packages: a message that says how to install them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

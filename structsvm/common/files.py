@@ -6,8 +6,6 @@ strings there), a later byte order mark (as in concatenated files). To bound mem
 ``MAX_LINE_BYTES`` and compressed files that expand to more than ``max_expansion`` times their size are refused, too.
 """
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import gzip

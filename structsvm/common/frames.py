@@ -1,7 +1,5 @@
 """Results as pandas DataFrames; pandas is imported on first use."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

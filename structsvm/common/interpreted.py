@@ -5,8 +5,6 @@ spends much time in interpreted kernels leaves a mark on disk, which makes the n
 code round each operation alike, so that results have the same bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FunctionType

@@ -10,8 +10,6 @@ signatures at the same time can choose the same number. In this cache, the file 
 its key and replaced atomically.
 """
 
-from __future__ import annotations
-
 import dis
 import hashlib
 import pickle
@@ -38,9 +36,25 @@ CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.co
 themselves."""
 
 _ALLOCATING = {
-    "arange", "argsort", "astype", "copy", "cumsum", "empty", "empty_like", "eye", "flatnonzero", "full", "max", "mean",
-    "min", "ones", "sort", "sum", "zeros", "zeros_like",
-}  # fmt: skip
+    "arange",
+    "argsort",
+    "astype",
+    "copy",
+    "cumsum",
+    "empty",
+    "empty_like",
+    "eye",
+    "flatnonzero",
+    "full",
+    "max",
+    "mean",
+    "min",
+    "ones",
+    "sort",
+    "sum",
+    "zeros",
+    "zeros_like",
+}
 """Functions and methods that return new arrays, or that allocate arrays in Numba's implementation."""
 
 

@@ -1,7 +1,5 @@
 """Processors and memory of this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import numbers

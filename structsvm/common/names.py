@@ -1,7 +1,5 @@
 """Names that users write: spellings of other programs, and suggestions for misspelled names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -10,8 +8,14 @@ QID = "qid"
 """Default name of the column of query ids in frames and tables."""
 
 _SYNONYMS = {
-    "p": "precision", "r": "recall", "ap": "map", "rr": "mrr", "recip_rank": "mrr", "auc": "roc", "roc_auc": "roc",
-}  # fmt: skip
+    "p": "precision",
+    "r": "recall",
+    "ap": "map",
+    "rr": "mrr",
+    "recip_rank": "mrr",
+    "auc": "roc",
+    "roc_auc": "roc",
+}
 """Names of measures in ir_measures, trec_eval and scikit-learn, in lower case, with their names in this package."""
 
 _WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")

@@ -1,8 +1,6 @@
 """Refuse to run if another project with the import name structsvm is installed in the same folder: each breaks the
 other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

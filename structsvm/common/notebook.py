@@ -1,7 +1,5 @@
 """``html_by``: show results in notebooks by a function of ``structsvm.plots``, which is imported only when needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

@@ -11,8 +11,6 @@ name is missing, it is listed in :data:`MISSING`, a warning is issued once, and 
 * the options ``_nrt`` and ``no_cfunc_wrapper``: without them, a first fit takes about 1.3 times as long.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Checks of offsets, sparse matrices and values, which name the first invalid entry."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Warnings that point to the user's line, outside of this package and of packages that call it."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ workers. The algorithm is in :mod:`structsvm.trainers.partitioned`. Requires Das
 'structsvm-ranking[dask]'``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

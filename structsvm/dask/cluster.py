@@ -3,8 +3,6 @@
 A lost worker costs the work on its partitions, which are rebuilt. A cluster that cannot continue raises ClusterError.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator, Sequence

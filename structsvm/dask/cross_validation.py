@@ -1,7 +1,5 @@
 """``DaskStructuralRankerCV``: C chosen by cross-validation over the queries of all partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Any, Literal
@@ -89,9 +87,16 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
                 coefs = [fit.w for fit in fit_path_partitioned(parts, Cs.tolist(), fold=fold, **options)]
                 start, queries, values = 0, [], []
                 measured = ask(
-                    client, _held_out, held, fold, coefs, name, self.relevance,
-                    timeout=self.timeout, place="the partitions (held out)",
-                )  # fmt: skip
+                    client,
+                    _held_out,
+                    held,
+                    fold,
+                    coefs,
+                    name,
+                    self.relevance,
+                    timeout=self.timeout,
+                    place="the partitions (held out)",
+                )
                 for at, per_query, weight, names, n in measured:
                     # queries are numbered through all partitions; ``at`` holds indices within one partition
                     weights[start + at], ids[start + at] = weight, names

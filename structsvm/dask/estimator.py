@@ -1,7 +1,5 @@
 """``DaskStructuralRanker``: the structural SVM for rankings on the partitions of a Dask collection."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import math
@@ -404,9 +402,14 @@ class DaskStructuralRanker(BaseEstimator):
             self._whole(client, (X, y, qid, sample_weight), coef=self.coef_) as (parts, _),
         ):
             answers = cluster.ask(
-                client, _measure, parts, tuple(metrics), options,
-                timeout=self.timeout, place="the partitions (evaluation)",
-            )  # fmt: skip
+                client,
+                _measure,
+                parts,
+                tuple(metrics),
+                options,
+                timeout=self.timeout,
+                place="the partitions (evaluation)",
+            )
         ids = np.concatenate([ids for ids, *_ in answers])
         weights = np.concatenate([weight for _, weight, *_ in answers])
         results = {}
@@ -508,8 +511,11 @@ def _report(client: Any, parts: Sequence[Any], about: Sequence[Any]) -> dict[str
     for address, each in table.items():
         _log.info(
             "%s: rows %.2f GB, planes up to %.2f GB, of %.2f GB",
-            address, each["rows"] / 1e9, each["planes"] / 1e9, each["limit"] / 1e9,
-        )  # fmt: skip
+            address,
+            each["rows"] / 1e9,
+            each["planes"] / 1e9,
+            each["limit"] / 1e9,
+        )
         if each["rows"] + each["planes"] > each["limit"]:
             raise cluster.ClusterError(
                 f"worker {address} has {each['limit'] / 1e9:.1f} GB for {each['rows'] / 1e9:.1f} GB of rows and up to "

@@ -4,8 +4,6 @@ Split queries are detected from the ids of the partitions themselves, so that ne
 index are required.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Objects on workers: the rows of a partition, and the partition of the training problem."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Scaling by statistics of all rows, which are combined from the statistics of partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

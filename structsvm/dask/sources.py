@@ -1,7 +1,5 @@
 """``pieces``: the input of the estimators as delayed tasks, which load the rows of a partition on a worker."""
 
-from __future__ import annotations
-
 import glob
 from collections import Counter
 from collections.abc import Sequence
@@ -132,9 +130,14 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
     rows = X[[c for c in columns if c not in taken] if features is None else list(features)]
     # one expression for all four: the optimiser of Dask might partition separate expressions differently
     blocks = dd.map_partitions(
-        _Block, rows, *given.values(), meta=pd.Series([], dtype=object), enforce_metadata=False,
-        align_dataframes=False, transform_divisions=False,
-    )  # fmt: skip
+        _Block,
+        rows,
+        *given.values(),
+        meta=pd.Series([], dtype=object),
+        enforce_metadata=False,
+        align_dataframes=False,
+        transform_divisions=False,
+    )
     load = delayed(_of_block, pure=False)
     return [load(block, f"partition {k}") for k, block in enumerate(blocks.to_delayed())]
 

@@ -3,8 +3,6 @@
 The errors that ``input_rows`` raises for invalid rows and labels name the row and the query.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

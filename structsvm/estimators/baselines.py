@@ -28,9 +28,17 @@ from structsvm.oracles.subtopic_gain import SubtopicGain
 from structsvm.protocols import Float, Int
 
 __all__ = [
-    "MMR", "Clairvoyant", "EssentialPages", "FacilityLocation", "OkapiBM25", "OriginalOrder", "RandomChoice",
-    "TopScores", "UnweightedCoverage", "XQuAD",
-]  # fmt: skip
+    "MMR",
+    "Clairvoyant",
+    "EssentialPages",
+    "FacilityLocation",
+    "OkapiBM25",
+    "OriginalOrder",
+    "RandomChoice",
+    "TopScores",
+    "UnweightedCoverage",
+    "XQuAD",
+]
 
 Sets = Sequence[CandidateSet]
 Count = int | None

@@ -1,7 +1,5 @@
 """Select C by the values of a measure on held-out queries; ``cross_validation`` computes these values."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator

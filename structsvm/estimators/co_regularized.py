@@ -1,7 +1,5 @@
 """``CoRegularizedSGD``: stochastic descent on several views that agree on unlabelled pairs (LCRA-k-l, SPD-MV)."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
@@ -91,8 +89,11 @@ class CoRegularizedSGD(PairwiseSGD):
     """
 
     __metadata_request__fit: ClassVar = {
-        "qid": True, "unlabeled": True, "X_unlabeled": True, "qid_unlabeled": True,
-    }  # fmt: skip
+        "qid": True,
+        "unlabeled": True,
+        "X_unlabeled": True,
+        "qid_unlabeled": True,
+    }
     __metadata_request__partial_fit: ClassVar = __metadata_request__fit
 
     views: Any = 2
@@ -202,9 +203,12 @@ class CoRegularizedSGD(PairwiseSGD):
         """Return the matrix that contains the unlabelled rows, and the index of their pairs."""
         if X_unlabeled is None:
             index = index_pairs(
-                None, rows.grouping, rows=mask, weights=weights if mask is None else rows.weights,
+                None,
+                rows.grouping,
+                rows=mask,
+                weights=weights if mask is None else rows.weights,
                 normalize=self.normalize,
-            )  # fmt: skip
+            )
             return rows.X, _usable(index)
         X, qid = split_qid(X_unlabeled, qid_unlabeled)
         with naming("X_unlabeled"):

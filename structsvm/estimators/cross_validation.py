@@ -256,9 +256,12 @@ class CrossValidated:
             )
             raise BadInput("cv", problem, value=self.cv)
         splits = [
-            (_query_numbers(a, n_queries, f"cv, training part {i}"), _query_numbers(b, n_queries, f"cv, test part {i}"))
+            (
+                _query_numbers(a, n_queries, f"cv, training part {i}"),
+                _query_numbers(b, n_queries, f"cv, test part {i}"),
+            )
             for i, (a, b) in enumerate(pairs)
-        ]  # fmt: skip
+        ]
         for i, (training, testing) in enumerate(splits):
             shared = np.intersect1d(training, testing)
             if shared.size:

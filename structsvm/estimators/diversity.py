@@ -368,9 +368,15 @@ class SVMDiv(Selector, BaseEstimator):
 
     def _fits(self, prepared: _Prepared, Cs: Sequence[float]) -> Iterator[Fit]:
         return fit_path(
-            prepared.problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes,
-            cone=prepared.cone, qp=self.qp, callback=self.callback,
-        )  # fmt: skip
+            prepared.problem,
+            Cs,
+            solver=self.solver,
+            tol=float(self.tol),
+            max_passes=self.max_passes,
+            cone=prepared.cone,
+            qp=self.qp,
+            callback=self.callback,
+        )
 
     def _take(self, fit: Fit, prepared: _Prepared) -> None:
         """Set all attributes at once after training, so that a failed fit leaves a fitted model unchanged."""

@@ -1,7 +1,5 @@
 """Common parts of the estimators: prediction, ranks, scores, saving, and the validation of the arguments of ``fit``."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable, Collection, Sequence

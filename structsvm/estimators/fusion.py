@@ -1,7 +1,5 @@
 """``FusionModel``: fuse runs by step functions of their scores, learned by a structural SVM (thesis, section 3.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal

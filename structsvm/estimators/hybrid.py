@@ -1,7 +1,5 @@
 """``hybrid_weights``: learn the weights of a hybrid query from judged queries, for the fusion of a search engine."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -201,10 +199,11 @@ def hybrid_weights(
         raise BadInput("runs", f"expected {'2' if most == 2 else f'2 to {most}'} for {to}, got {len(names)}")
     if engine.complete and np.isnan(scores).any():
         raise BadInput(
-            "runs", f"expected a score of each clause for each document, as {to} computes all of them, got none for "
+            "runs",
+            f"expected a score of each clause for each document, as {to} computes all of them, got none for "
             f"{int(np.isnan(scores).any(axis=1).sum())} of {len(scores)} documents",
             "log the rank features of all hits in Vespa, or choose another fusion",
-        )  # fmt: skip
+        )
     if isinstance(runs, QueryData) and not engine.complete:
         _warn_of_zeros(names, runs.X)
     n = len(offsets) - 1
@@ -243,7 +242,7 @@ def hybrid_weights(
     estimate = estimate._replace(difference=None)
     return HybridWeights(
         to, names, weights, lower, upper, float(search.C_), estimate, against, names[best], n, depth, k
-    )  # fmt: skip
+    )
 
 
 def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:

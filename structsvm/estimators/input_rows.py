@@ -1,8 +1,6 @@
 """Validate the rows passed to estimators, with errors that name row, column and query, and encode categories as
 numbers."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -106,9 +104,12 @@ def validate_rows(
     X = _named_by_numbers(X, None if reset else model)
     queries.check_sparse(X)  # checked first, as conversions may run compiled code that does not check indices
     options: dict[str, Any] = {
-        "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
-        "ensure_all_finite": False, "reset": reset,
-    }  # fmt: skip
+        "accept_sparse": "csr" if sparse else False,
+        "dtype": [np.float64, np.float32],
+        "order": order,
+        "ensure_all_finite": False,
+        "reset": reset,
+    }
     labelled = reset or y is not None
     _check_columns(X, () if reset else getattr(model, "feature_names_in_", ()))
     if not labelled:
@@ -218,11 +219,12 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         raise BadInput(
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
-            "encode them like the features of the model" if coded else
-            "drop or encode them (trees accept the dtype category); a column of query ids is called 'qid' or "
+            "encode them like the features of the model"
+            if coded
+            else "drop or encode them (trees accept the dtype category); a column of query ids is called 'qid' or "
             "passed as {qid}",
             code=f"{code}.reindex(columns=model.feature_names_in_, fill_value=0)" if coded else "",
-        )  # fmt: skip
+        )
 
 
 _NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}

@@ -160,13 +160,25 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
             figures = lambdarank.column_figures(X, method, grouping.order)
             start = lambdarank.LambdaRankFit(weights_, *figures, history=[], best_epoch=0)
         schedule = lambdarank.Schedule(
-            float(self.learning_rate), float(self.lam), int(self.batch_size), int(self.max_epochs),
+            float(self.learning_rate),
+            float(self.lam),
+            int(self.batch_size),
+            int(self.max_epochs),
             int(self.n_iter_no_change),
-        )  # fmt: skip
+        )
         self.fit_ = lambdarank.ascend(
-            X, y, grouping.order, grouping.offsets, utility, start, rng, schedule,
-            query_weights=np.where(held, 0.0, weights), validation=watched, callback=self.callback,
-        )  # fmt: skip
+            X,
+            y,
+            grouping.order,
+            grouping.offsets,
+            utility,
+            start,
+            rng,
+            schedule,
+            query_weights=np.where(held, 0.0, weights),
+            validation=watched,
+            callback=self.callback,
+        )
         if hasattr(self, "coef_"):
             delattr(self, "coef_")
         if len(self.fit_.weights) == 1:

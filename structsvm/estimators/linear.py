@@ -1,7 +1,5 @@
 """``LinearRanker``, the base of rankers with linear scores, and ``LinearSVM``, the base of support vector machines."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from functools import partial

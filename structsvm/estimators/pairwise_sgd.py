@@ -1,7 +1,5 @@
 """``PairwiseSGD``: a linear ranker trained by stochastic pairwise descent (SPD), with one pair per step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, Self
@@ -157,9 +155,16 @@ class PairwiseSGD(LinearRanker):
         return self._learn(X, y, qid, sample_weight, n_steps=n_steps)
 
     def _learn(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, unlabeled: tuple[Any, Any, Any] = (None, None, None), *,
-        validation: Any = None, n_steps: int | None = None,
-    ) -> Self:  # fmt: skip
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        sample_weight: Any,
+        unlabeled: tuple[Any, Any, Any] = (None, None, None),
+        *,
+        validation: Any = None,
+        n_steps: int | None = None,
+    ) -> Self:
         """Train from zero weights, or continue for ``n_steps``; ``unlabeled`` contains the three arguments for
         unlabelled rows."""
         rng = self._check_parameters()
@@ -285,9 +290,17 @@ class PairwiseSGD(LinearRanker):
         def advance(state: pairwise_descent.Descent, n_steps: int) -> pairwise_descent.Descent:
             for done in range(0, n_steps, _PIECE):
                 state = pairwise_descent.descend(
-                    rows.X, rows.y, index, layout, state, min(_PIECE, n_steps - done), eta_0=eta_0, lam=lam,
-                    loss=self.loss, **self._batch(X_unlabeled, unlabeled),
-                )  # fmt: skip
+                    rows.X,
+                    rows.y,
+                    index,
+                    layout,
+                    state,
+                    min(_PIECE, n_steps - done),
+                    eta_0=eta_0,
+                    lam=lam,
+                    loss=self.loss,
+                    **self._batch(X_unlabeled, unlabeled),
+                )
             return state
 
         return advance

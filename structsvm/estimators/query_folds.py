@@ -1,7 +1,5 @@
 """``QueryKFold``: split data into folds of whole queries for scikit-learn's cross-validation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """``StructuralRanker``: the structural SVM for rankings as a scikit-learn estimator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, Literal, Self, TypeVar
@@ -185,9 +183,17 @@ class StructuralRanker(LinearSVM):
         """Yield a fit for each C in ascending order."""
         cone, region = weight_constraints.compile_weights(self, problem.n_features)
         return fit_path(
-            problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes, cone=cone, region=region,
-            stabilise=self.stabilise, qp=self.qp, callback=self.callback,
-        )  # fmt: skip
+            problem,
+            Cs,
+            solver=self.solver,
+            tol=float(self.tol),
+            max_passes=self.max_passes,
+            cone=cone,
+            region=region,
+            stabilise=self.stabilise,
+            qp=self.qp,
+            callback=self.callback,
+        )
 
     def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
         data, weights = super()._grouped(X, y, qid, sample_weight)

@@ -1,8 +1,6 @@
 """``TreeRanker``: a structural SVM over the leaves of boosted trees; ``TreeRankerCV`` also selects C and the number of
 trees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, field, replace
 from typing import Any, Self, cast
@@ -232,11 +230,19 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             oracle = get_oracle(self.loss, relevance=self.relevance)
             relevance, gain = getattr(oracle, "relevance", None), cast(Any, getattr(oracle, "gain", "exp2"))
             features = LeafFeatures(
-                self._most_trees(), self.n_leaves, self.learning_rate, self.n_bins, min_rows=self.min_rows,
-                l2_regularization=self.l2_regularization, bags=self.bags, relevance=relevance, gain=gain,
-                categorical_features=self.categorical_features, random_state=self.random_state,
+                self._most_trees(),
+                self.n_leaves,
+                self.learning_rate,
+                self.n_bins,
+                min_rows=self.min_rows,
+                l2_regularization=self.l2_regularization,
+                bags=self.bags,
+                relevance=relevance,
+                gain=gain,
+                categorical_features=self.categorical_features,
+                random_state=self.random_state,
                 callback=self.growth_callback,
-            )  # fmt: skip
+            )
         features.set_params(n_jobs=self.n_jobs)
         if known := getattr(self, "categories_", {}):
             features.categorical_features = [*(features.categorical_features or ()), *known]
@@ -258,9 +264,10 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         self.categories_ = categories_of(X)
         if self.categories_ and self.leaves is not None and self.leaves.forest is not None:
             raise BadInput(
-                "X", f"expected numbers, as for the trees of {{leaves}}, got categories in {list(self.categories_)}",
+                "X",
+                f"expected numbers, as for the trees of {{leaves}}, got categories in {list(self.categories_)}",
                 "pass the numbers of the categories that the trees were grown on",
-            )  # fmt: skip
+            )
         X = encode(X, self.categories_)
         X, y, _, grouping, weights = read_rows(self, X, y, qid, sample_weight, sparse=False, missing=True)
         self.missing_features_ = _columns_with_nan(X)

@@ -1,7 +1,5 @@
 """View of a fitted ranker as a regressor, for scikit-learn's inspection tools."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sklearn.base import BaseEstimator, RegressorMixin

@@ -1,7 +1,5 @@
 """Options for constraints on linear weights: signs per feature, and constraints and penalties written in cvxpy."""
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Model files, models in the formats of search engines, and PyTerrier stages."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

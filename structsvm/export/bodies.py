@@ -1,7 +1,5 @@
 """Containers of exported models: compact JSON, Solr models, Vespa rank profiles, ONNX graphs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -62,20 +60,25 @@ def import_onnx() -> Any:
 
 
 def onnx_model(
-    name: str, nodes: Sequence[Any], constants: Mapping[str, Any], opsets: Mapping[str, int], ir_version: int,
+    name: str,
+    nodes: Sequence[Any],
+    constants: Mapping[str, Any],
+    opsets: Mapping[str, int],
+    ir_version: int,
     **properties: Any,
-) -> bytes:  # fmt: skip
+) -> bytes:
     """Return a checked model with the input ``features`` and the output ``scores``; properties are stored as JSON."""
     # float64 throughout, so that scores equal those of predict
     onnx = import_onnx()
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     n_features = len(properties["feature_names"])
     graph = helper.make_graph(
-        nodes, name,
+        nodes,
+        name,
         [helper.make_tensor_value_info("features", double, ["rows", n_features])],
         [helper.make_tensor_value_info("scores", double, ["rows"])],
         [onnx.numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()],
-    )  # fmt: skip
+    )
     versions = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     model = helper.make_model(graph, producer_name="structsvm", ir_version=ir_version, opset_imports=versions)
     helper.set_model_props(model, {key: json.dumps(content) for key, content in properties.items()})

@@ -6,8 +6,6 @@ Learning to Rank plugin; ``LinearModel``, ``MultipleAdditiveTreesModel`` and the
 writer are not repeated.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -63,9 +61,10 @@ class ExportCheck(NamedTuple):
         if not self.difference <= _TOLERANCE:
             by = ", ".join(self.features) or "no single feature"
             raise BadInput(
-                "check", f"expected {to} to score the rows as predict does, got {self}, due to {by}",
+                "check",
+                f"expected {to} to score the rows as predict does, got {self}, due to {by}",
                 "see the warnings of the export, or change these features before training",
-            )  # fmt: skip
+            )
 
 
 def check_export(

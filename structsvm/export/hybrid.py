@@ -1,7 +1,5 @@
 """Hybrid queries: the fusion method of each engine, and the configuration that sets its weights."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

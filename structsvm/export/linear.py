@@ -1,7 +1,5 @@
 """``linear_form``: weights, scaling and intercept of a linear model, or of a pipeline that ends in one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ contains an array of another model is refused. A crafted file can have valid dig
 compiled code uses them as indices.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json
@@ -131,8 +129,14 @@ def load(path: str | Path) -> Any:
                     raise Damaged("a changed description")
                 return _decode(content, _Arrays(archive, description["digests"]))
             except (
-                KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError,
-            ) as error:  # fmt: skip
+                KeyError,
+                TypeError,
+                IndexError,
+                AttributeError,
+                ValueError,
+                ArithmeticError,
+                RecursionError,
+            ) as error:
                 what = " ".join((str(error) if isinstance(error, Damaged) else f"{error!r:.100}").split())
                 raise BadInput(
                     path,

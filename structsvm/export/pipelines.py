@@ -5,8 +5,6 @@ and slope, and a step that maps random points differently is refused by name. A 
 number that the pipeline imputes.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -212,11 +212,12 @@ class Diversify(Transformer):
             return inp.assign(score=0.0, rank=0)
         sets = [
             CandidateSet(
-                one[self.text].tolist(), query=one["query"].iloc[0] if "query" in one else None,
+                one[self.text].tolist(),
+                query=one["query"].iloc[0] if "query" in one else None,
                 features=None if self.features is None else np.vstack(one[self.features].tolist()),
             )
             for one in parts
-        ]  # fmt: skip
+        ]
         chosen = self.selector.predict(sets)
         kept = [label for one, rows in zip(parts, chosen, strict=True) for label in one.index[rows]]
         ranks = np.concatenate([np.arange(len(rows)) for rows in chosen])

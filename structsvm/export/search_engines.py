@@ -4,8 +4,6 @@ Weights and scaling are exported together, so that the engine scores raw feature
 is refused with the reason, or exported with a warning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -155,9 +153,10 @@ def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
     to = target.to
     if missing_names(form.names, (), unmatched):
         raise BadInput(
-            "unmatched", "expected 'zero' or 'auto' for a linear model, because engines count an unset feature as 0",
+            "unmatched",
+            "expected 'zero' or 'auto' for a linear model, because engines count an unset feature as 0",
             value=unmatched,
-        )  # fmt: skip
+        )
     if form.within_query and not (to == "json" or (to == "vespa" and form.method == "minmax")):
         raise BadInput(
             to,
@@ -254,13 +253,16 @@ def _svmlight(form: LinearForm, target: Target) -> bytes:
     pairs = " ".join(f"{j + 1}:{weight!r}" for j, weight in enumerate(weights.tolist()) if weight)
     parameters = zip(("3 ", "1 ", "1 ", "1 ", "empty"), "dgsru", strict=True)
     lines = [
-        "SVM-light Version V6.20", "0 # kernel type", *(f"{v}# kernel parameter -{c}" for v, c in parameters),
-        f"{weights.shape[0]} # highest feature index", "1 # number of training documents",
+        "SVM-light Version V6.20",
+        "0 # kernel type",
+        *(f"{v}# kernel parameter -{c}" for v, c in parameters),
+        f"{weights.shape[0]} # highest feature index",
+        "1 # number of training documents",
         "2 # number of support vectors plus 1",
         # SVM-light subtracts the threshold
         f"{-form.raw_intercept!r} # threshold b, each following line is a SV (starting with alpha*y)",
         f"1 {pairs} #",
-    ]  # fmt: skip
+    ]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -277,10 +279,17 @@ def _own_json(form: LinearForm, target: Target) -> bytes:
         for entry, value in zip(features, form.missing.tolist(), strict=True):
             entry |= {} if np.isnan(value) else {"missing": value}
     scaling = {"method": form.method, "within": "query" if form.within_query else "data"}
-    return as_json({
-        "format": "structsvm-linear", "format_version": 1, "name": target.name, "formula": formula,
-        "scaling": scaling, "intercept": form.intercept, "features": features,
-    })  # fmt: skip
+    return as_json(
+        {
+            "format": "structsvm-linear",
+            "format_version": 1,
+            "name": target.name,
+            "formula": formula,
+            "scaling": scaling,
+            "intercept": form.intercept,
+            "features": features,
+        }
+    )
 
 
 def _onnx(form: LinearForm, target: Target) -> bytes:

@@ -1,7 +1,5 @@
 """Arguments of an export besides the model: names, engine version, and the meaning of unset features."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -22,8 +20,12 @@ SOLR_SLACK = np.float32(1e-6)
 # the first versions of Solr with missing values, of OpenSearch with NaN and with branches for missing values, and of
 # Elasticsearch with learning to rank and with models that do not list their fields
 _SOLR_NULLS, _OPENSEARCH_NAN, _OPENSEARCH_BRANCHES, _ELASTIC, _ELASTIC_FIELDS = (
-    (9, 2), (3, 2), (3, 8), (8, 12), (8, 15)
-)  # fmt: skip
+    (9, 2),
+    (3, 2),
+    (3, 8),
+    (8, 12),
+    (8, 15),
+)
 _VERSIONED = ("solr", "opensearch", "elastic")
 
 

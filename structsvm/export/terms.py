@@ -1,7 +1,5 @@
 """``score_difference``: the contributions of features to the difference of two scores."""
 
-from __future__ import annotations
-
 from math import factorial
 from typing import Any
 

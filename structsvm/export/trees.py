@@ -3,8 +3,6 @@
 The bins of a feature become an additional tree, with conditions on this feature only. It has a leaf for missing values.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from itertools import count, pairwise
@@ -92,9 +90,11 @@ def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
     bad = next((name for name in valued.names if set(name) & set(' \t\n"[]{},:')), None)
     if bad is not None:
         raise BadInput(
-            "to", f"expected names of features without spaces, quotes and brackets, got {bad!r}",
-            "rename it in the data, or give names for the format with {feature_names}", value="lightgbm",
-        )  # fmt: skip
+            "to",
+            f"expected names of features without spaces, quotes and brackets, got {bad!r}",
+            "rename it in the data, or give names for the format with {feature_names}",
+            value="lightgbm",
+        )
     size = np.abs(forest.threshold)
     if (tiny := (forest.sets < 0) & (size > 0) & (size < 1e-35)).any():
         names = ", ".join(sorted({valued.names[f] for f in forest.feature[tiny].tolist()}))
@@ -102,10 +102,15 @@ def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
             f"{names}: LightGBM treats values below 1e-35 as 0, so that scores may differ from those of predict"
         )
     head = {
-        "version": "v4", "num_class": 1, "num_tree_per_iteration": 1, "label_index": 0,
-        "max_feature_idx": forest.n_features - 1, "objective": "lambdarank", "feature_names": _line(valued.names),
+        "version": "v4",
+        "num_class": 1,
+        "num_tree_per_iteration": 1,
+        "label_index": 0,
+        "max_feature_idx": forest.n_features - 1,
+        "objective": "lambdarank",
+        "feature_names": _line(valued.names),
         "feature_infos": _line(["none"] * forest.n_features),
-    }  # fmt: skip
+    }
     parts = ["tree\n" + _fields(head) + "\n"]
     parts += [f"Tree={t}\n" + _fields(_tree_fields(valued, t)) + "\n\n" for t in range(forest.n_trees)]
     # LightGBM reads the categories of pandas columns from this entry
@@ -146,13 +151,21 @@ def _tree_fields(valued: ValuedForest, t: int) -> dict[str, Any]:
         bounds.append(len(words))
     n_nodes, n_leaves, within = len(nodes), leaves.stop - leaves.start, slice(nodes.start, nodes.stop)
     fields = {
-        "num_leaves": n_leaves, "num_cat": len(bounds) - 1, "split_feature": _line(forest.feature[within]),
-        "split_gain": _line([0] * n_nodes), "threshold": _line(threshold), "decision_type": _line(decisions),
-        "left_child": _line(forest.left[within]), "right_child": _line(forest.right[within]),
-        "leaf_value": _line(map(repr, valued.values[leaves].tolist())), "leaf_weight": _line([1] * n_leaves),
-        "leaf_count": _line([1] * n_leaves), "internal_value": _line([0] * n_nodes),
-        "internal_weight": _line([0] * n_nodes), "internal_count": _line([2] * n_nodes),
-    }  # fmt: skip
+        "num_leaves": n_leaves,
+        "num_cat": len(bounds) - 1,
+        "split_feature": _line(forest.feature[within]),
+        "split_gain": _line([0] * n_nodes),
+        "threshold": _line(threshold),
+        "decision_type": _line(decisions),
+        "left_child": _line(forest.left[within]),
+        "right_child": _line(forest.right[within]),
+        "leaf_value": _line(map(repr, valued.values[leaves].tolist())),
+        "leaf_weight": _line([1] * n_leaves),
+        "leaf_count": _line([1] * n_leaves),
+        "internal_value": _line([0] * n_nodes),
+        "internal_weight": _line([0] * n_nodes),
+        "internal_count": _line([2] * n_nodes),
+    }
     if len(bounds) > 1:
         fields |= {"cat_boundaries": _line(bounds), "cat_threshold": _line(words)}
     return fields | {"is_linear": 0, "shrinkage": 1}
@@ -189,9 +202,11 @@ def _nested(
         )
     if (deepest := _depth(forest)) > _MAX_DEPTH:
         raise BadInput(
-            "to", f"expected trees of at most {_MAX_DEPTH} levels, as parsers limit JSON nesting, got {deepest}",
-            "limit the depth of the trees, or export to 'lightgbm' or 'onnx'", value=target.to,
-        )  # fmt: skip
+            "to",
+            f"expected trees of at most {_MAX_DEPTH} levels, as parsers limit JSON nesting, got {deepest}",
+            "limit the depth of the trees, or export to 'lightgbm' or 'onnx'",
+            value=target.to,
+        )
     # The engines hold values in float32: a threshold rounded in the same way keeps each value on its side.
     edges = float32_thresholds(forest)
     _warn_of_float32(valued, edges)
@@ -237,11 +252,15 @@ def _plugin_trees(valued: ValuedForest, target: Target) -> list[Any]:
         with np.errstate(over="ignore"):
             condition = np.nextafter(split.edge, np.float32(np.inf))
         return {
-            "nodeid": split.number, "depth": split.depth, "split": split.feature,
-            "split_condition": float(condition if np.isfinite(condition) else split.edge), "yes": left["nodeid"],
-            "no": right["nodeid"], "missing": (left if split.unset_left else right)["nodeid"],
+            "nodeid": split.number,
+            "depth": split.depth,
+            "split": split.feature,
+            "split_condition": float(condition if np.isfinite(condition) else split.edge),
+            "yes": left["nodeid"],
+            "no": right["nodeid"],
+            "missing": (left if split.unset_left else right)["nodeid"],
             "children": [left, right],
-        }  # fmt: skip
+        }
 
     return _nested(valued, target, node, lambda number, value: {"nodeid": number, "leaf": value})
 
@@ -266,10 +285,14 @@ def _elastic(valued: ValuedForest, target: Target) -> bytes:
 
     def node(split: _Split, left: Any, right: Any) -> Any:
         own = {
-            "node_index": split.number, "decision_type": "lte", "split_feature": names.index(split.feature),
-            "threshold": float(split.edge), "default_left": split.unset_left,
-            "left_child": left[0]["node_index"], "right_child": right[0]["node_index"],
-        }  # fmt: skip
+            "node_index": split.number,
+            "decision_type": "lte",
+            "split_feature": names.index(split.feature),
+            "threshold": float(split.edge),
+            "default_left": split.unset_left,
+            "left_child": left[0]["node_index"],
+            "right_child": right[0]["node_index"],
+        }
         return [own, *left, *right]  # in the order of their numbers
 
     roots = _nested(valued, target, node, lambda number, value: [{"node_index": number, "leaf_value": value}])
@@ -327,9 +350,11 @@ def _solr(valued: ValuedForest, target: Target) -> bytes:
             inexact.add(split.feature)
         bounded = split.edge < _NO_BOUND
         out = {
-            "feature": split.feature, "threshold": repr(float(threshold)) if bounded else "Infinity",
-            "left": left, "right": right,
-        }  # fmt: skip
+            "feature": split.feature,
+            "threshold": repr(float(threshold)) if bounded else "Infinity",
+            "left": left,
+            "right": right,
+        }
         return out | ({"missing": "left" if split.unset_left else "right"} if target.nulls else {})
 
     roots = _nested(valued, target, node, lambda _, value: {"value": repr(value)})
@@ -360,13 +385,19 @@ def _own_json(valued: ValuedForest, target: Target) -> bytes:
         with_sets = (np.flatnonzero(forest.sets[nodes] >= 0)).tolist()
         sets = {k: valued.members(nodes.start + k).tolist() for k in with_sets}
         trees.append(tree | ({"categories_left": sets} if sets else {}))
-    return as_json({
-        "format": "structsvm-trees", "format_version": 1, "name": target.name,
-        "formula": "score = sum over trees of the value of the leaf that is reached; a row goes to the left where "
-        "x <= threshold, or x is in categories_left of the node; a missing value where missing_left is true; a child "
-        "below 0 is the leaf -1 - child",
-        "features": list(valued.names), "categories": valued.categories, "trees": trees,
-    })  # fmt: skip
+    return as_json(
+        {
+            "format": "structsvm-trees",
+            "format_version": 1,
+            "name": target.name,
+            "formula": "score = sum over trees of the value of the leaf that is reached; a row goes to the left "
+            "where x <= threshold, or x is in categories_left of the node; a missing value where missing_left is "
+            "true; a child below 0 is the leaf -1 - child",
+            "features": list(valued.names),
+            "categories": valued.categories,
+            "trees": trees,
+        }
+    )
 
 
 def _onnx(valued: ValuedForest, target: Target) -> bytes:
@@ -393,13 +424,21 @@ def _onnx(valued: ValuedForest, target: Target) -> bytes:
     false_ids, false_leaves = ids(forest.right)
     with_set = forest.sets >= 0
     attributes: dict[str, Any] = {
-        "n_targets": 1, "aggregate_function": _SUM, "post_transform": 0, "tree_roots": starts[n_nodes > 0].tolist(),
-        "nodes_featureids": forest.feature.tolist(), "nodes_splits": from_array(forest.threshold, "splits"),
+        "n_targets": 1,
+        "aggregate_function": _SUM,
+        "post_transform": 0,
+        "tree_roots": starts[n_nodes > 0].tolist(),
+        "nodes_featureids": forest.feature.tolist(),
+        "nodes_splits": from_array(forest.threshold, "splits"),
         "nodes_modes": from_array(np.where(with_set, _MEMBER, _LEQ).astype(np.uint8), "modes"),
-        "nodes_truenodeids": true_ids, "nodes_trueleafs": true_leaves, "nodes_falsenodeids": false_ids,
-        "nodes_falseleafs": false_leaves, "nodes_missing_value_tracks_true": forest.nan_left.tolist(),
-        "leaf_targetids": [0] * values.size, "leaf_weights": from_array(values, "weights"),
-    }  # fmt: skip
+        "nodes_truenodeids": true_ids,
+        "nodes_trueleafs": true_leaves,
+        "nodes_falsenodeids": false_ids,
+        "nodes_falseleafs": false_leaves,
+        "nodes_missing_value_tracks_true": forest.nan_left.tolist(),
+        "leaf_targetids": [0] * values.size,
+        "leaf_weights": from_array(values, "weights"),
+    }
     if with_set.any():  # the concatenated sets, each followed by NaN
         sets = [np.append(valued.members(k), np.nan) for k in np.flatnonzero(with_set).tolist()]
         attributes["membership_values"] = from_array(np.concatenate(sets), "members")

@@ -5,8 +5,6 @@
 rows to leaves of boosted trees, which are stored as a ``forest``; ``boosters`` reads forests from other libraries.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

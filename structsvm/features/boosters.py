@@ -4,8 +4,6 @@ Thresholds are compared with float64 values. If a library rounds its input to fl
 largest float64 that the library would send to the left.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence

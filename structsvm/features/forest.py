@@ -90,9 +90,15 @@ class Forest:
             name: _joined([getattr(tree, name) for tree in trees], dtype) for name, dtype in types.items()
         }
         forest = cls(
-            n_features, first, offsets_of(counts), **fields, sets=sets, set_values=_joined(values, np.int64),
-            set_starts=offsets_of([len(v) for v in values]), feature_names=feature_names,
-        )  # fmt: skip
+            n_features,
+            first,
+            offsets_of(counts),
+            **fields,
+            sets=sets,
+            set_values=_joined(values, np.int64),
+            set_starts=offsets_of([len(v) for v in values]),
+            feature_names=feature_names,
+        )
         forest.check()
         return forest
 
@@ -134,9 +140,9 @@ class Forest:
             or (~children[~inner] >= leaves[trees[~inner]]).any(),
             "children that are nodes or leaves of the same tree, below their parent",
         )
-        positions = np.concatenate([
-            self.nodes[trees[inner]] + children[inner], n + self.leaves[trees[~inner]] + ~children[~inner]
-        ])  # fmt: skip
+        positions = np.concatenate(
+            [self.nodes[trees[inner]] + children[inner], n + self.leaves[trees[~inner]] + ~children[~inner]]
+        )
         yield np.unique(positions).size != positions.size, "exactly one parent of each node and leaf"
         starts = self.set_starts
         yield (

@@ -4,8 +4,6 @@ Each function takes the scores of a pool of documents (``structsvm.readers.candi
 document, the input of ``Candidates.to_run``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

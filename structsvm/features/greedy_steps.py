@@ -13,8 +13,6 @@ All but the likeness features are gains of monotone submodular functions: with w
 approximation guarantee.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Columns of a hybrid query: the scores in each clause's result list, normalised as in the search engines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

@@ -491,8 +491,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     def _values(self, X: Any, *, reset: bool) -> NDArray[Any]:
         refuse_masked("X", X)
         options: dict[str, Any] = {
-            "dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan", "order": "C",
-        }  # fmt: skip
+            "dtype": [np.float64, np.float32],
+            "ensure_all_finite": "allow-nan",
+            "order": "C",
+        }
         names = getattr(X, "columns", None)
         of_model = (
             not reset and not hasattr(self, "feature_names_in_") and self.forest_.feature_names is not None

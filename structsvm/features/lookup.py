@@ -137,9 +137,22 @@ class Lookup:
             room = columns, bits, cells, ranks, masks
             in_python = 2e-7 * (stop - start) * n_conditions
             run(
-                kernel, in_python, X, start, stop, self._used, self._copied, self._ranks.arrays, room,
-                self._sets, trees, (counts, sums), self._exceeded_starts, codes, scores,
-            )  # fmt: skip
+                kernel,
+                in_python,
+                X,
+                start,
+                stop,
+                self._used,
+                self._copied,
+                self._ranks.arrays,
+                room,
+                self._sets,
+                trees,
+                (counts, sums),
+                self._exceeded_starts,
+                codes,
+                scores,
+            )
 
         tasks = range(0, X.shape[0], _ROWS_PER_TASK)
         if n_jobs == 1 or len(tasks) == 1:
@@ -194,10 +207,14 @@ class _Masks:
         highest = np.iinfo(rank.dtype).max
         strikes = np.array([*left_of, 0], dtype=kind)
         self._conditions = (
-            np.append(column, 0)[chosen].astype(np.uint64), np.append(rank, highest)[chosen].astype(rank.dtype),
-            strikes[chosen], np.array(starts, dtype=np.int64), np.array(set_nodes, dtype=np.int64),
-            np.array(set_starts, dtype=np.int64), strikes,
-        )  # fmt: skip
+            np.append(column, 0)[chosen].astype(np.uint64),
+            np.append(rank, highest)[chosen].astype(rank.dtype),
+            strikes[chosen],
+            np.array(starts, dtype=np.int64),
+            np.array(set_nodes, dtype=np.int64),
+            np.array(set_starts, dtype=np.int64),
+            strikes,
+        )
 
     def arrays(self, values: Float) -> tuple[Any, ...]:
         """Return the arguments of the kernel; leaf values are in the order of its hash of the lowest bit."""
@@ -297,7 +314,7 @@ def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
 @kernel
 def _by_masks(
     X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, tables, table_starts, codes, scores
-):  # fmt: skip
+):
     """Fill ``codes`` and add to ``scores``; an output without rows is skipped."""
     columns, bits, cells, ranks, masks = room
     feature, sets, set_starts, set_values = sets_of_nodes
@@ -348,7 +365,7 @@ def _by_masks(
 @kernel
 def _by_walking(
     X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, tables, table_starts, codes, scores
-):  # fmt: skip
+):
     """Do the same as :func:`_by_masks`, row by row; indices are unsigned, as in :func:`fill_ranks`."""
     columns, bits, cells, ranks, _ = room
     feature, sets, set_starts, set_values = sets_of_nodes

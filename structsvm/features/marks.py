@@ -1,7 +1,5 @@
 """Labels for diverse selection, derived from marks of useful or clicked documents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

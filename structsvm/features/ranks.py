@@ -6,8 +6,6 @@ below, and the few edges in the value's own cell are compared with the value. Th
 in its bits (nearly a logarithm), whichever leaves fewer edges in the fullest cell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

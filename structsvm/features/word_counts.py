@@ -1,7 +1,5 @@
 """Word counts of a candidate set, and the similarities of its documents."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -33,9 +33,13 @@ SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
 _SHOWN_AS = {
-    "appears": "appears", "count": "count >= {:g}", "share": "share >= {:g}", "title": "title",
-    "top_tfidf": "top {:g} TFIDF", "neighbours": "cosine >= {:g}",
-}  # fmt: skip
+    "appears": "appears",
+    "count": "count >= {:g}",
+    "share": "share >= {:g}",
+    "title": "title",
+    "top_tfidf": "top {:g} TFIDF",
+    "neighbours": "cosine >= {:g}",
+}
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,13 @@ class Level:
 
 _NEIGHBOURS = (*map(Level.neighbours, COSINES), Level.appears())
 _WORDS_AND_TITLES = (
-    Level.appears(), Level.count(2), Level.count(3), Level.count(5), Level.share(0.05), Level.title(),
-)  # fmt: skip
+    Level.appears(),
+    Level.count(2),
+    Level.count(3),
+    Level.count(5),
+    Level.share(0.05),
+    Level.title(),
+)
 NAMED_LEVELS = {
     "neighbours": _NEIGHBOURS,
     "svm-div": _WORDS_AND_TITLES,

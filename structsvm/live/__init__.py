@@ -4,8 +4,6 @@
 proxy in front of its search engine. Needs ``pip install 'structsvm-ranking[live]'``.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,5 @@
 """The web application: routes, and the middleware of all requests and responses."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -30,9 +28,11 @@ CSP = (
 )
 
 _HEADERS = {
-    b"content-security-policy": CSP.encode(), b"x-content-type-options": b"nosniff",
-    b"referrer-policy": b"same-origin", b"cache-control": b"no-store",
-}  # fmt: skip
+    b"content-security-policy": CSP.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
 """Headers of every response, unless its route sets its own."""
 
 _PROMETHEUS = "text/plain; version=0.0.4"
@@ -196,9 +196,10 @@ class _Frame:
             await refusal(refused)(scope, receive, tell)
         elif scope["method"] == "OPTIONS" and asked is not None and path in _OPEN:
             allowed = {
-                "access-control-allow-methods": "POST", "access-control-allow-headers": "content-type",
+                "access-control-allow-methods": "POST",
+                "access-control-allow-headers": "content-type",
                 "access-control-max-age": "600",
-            }  # fmt: skip
+            }
             await Response(None, 204 if shared else 403, allowed if shared else {})(scope, receive, tell)
         else:
             await self.app(scope, self._limited(receive, given, largest), tell)

@@ -1,7 +1,5 @@
 """Assignment of requests: the share of units that take part, the control, and the duel of a bandit."""
 
-from __future__ import annotations
-
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -76,9 +74,12 @@ class Experiment:
         """Return the experiment as in the responses of the API."""
         row = self.row
         return {
-            "key": row.key, "revision": row.revision, "state": row.state, "created_at": row.created_at,
+            "key": row.key,
+            "revision": row.revision,
+            "state": row.state,
+            "created_at": row.created_at,
             **{name: value for name, value in row.config.items() if name != "epoch"},
-        }  # fmt: skip
+        }
 
 
 class Assigned(NamedTuple):

@@ -1,7 +1,5 @@
 """Bodies and responses of the API, as types that decode requests and generate the OpenAPI description."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
@@ -75,10 +73,12 @@ class Config(_Strict, kw_only=True):
     rankers: Annotated[
         list[Id],
         Meta(
-            min_length=2, max_length=100, description="Names of the rankers; at most 10, or 100 for a bandit.",
+            min_length=2,
+            max_length=100,
+            description="Names of the rankers; at most 10, or 100 for a bandit.",
             examples=[["prod", "new"]],
         ),
-    ]  # fmt: skip
+    ]
     production: Annotated[Id | None, said("Ranker that serves other requests; the first by default.")] = None
     method: Annotated[Literal["team_draft", "optimized"], said("How lists are merged.")] = "team_draft"
     length: Annotated[int, Meta(ge=1, le=MAX_IDS, description="Maximum number of documents in a list.")] = 10
@@ -89,9 +89,11 @@ class Config(_Strict, kw_only=True):
     actions: Annotated[
         dict[Id, Literal[0, 1]],
         Meta(
-            min_length=1, max_length=20, description="Accepted actions: 1 counts as a click, 0 is only stored."
+            min_length=1,
+            max_length=20,
+            description="Accepted actions: 1 counts as a click, 0 is only stored.",
         ),
-    ] = field(default_factory=lambda: {"click": 1})  # fmt: skip
+    ] = field(default_factory=lambda: {"click": 1})
     log_query: Annotated[bool, said("Whether the query text is kept.")] = False
     log_rankings: Annotated[bool, said("Whether the rankings are kept.")] = False
     guardrails: Guardrails = field(default_factory=Guardrails)

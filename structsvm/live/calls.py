@@ -1,7 +1,5 @@
 """Checks of calls, by the types of the API and by further rules, and the error for a refused call."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """A client for sites in Python: three calls, with production's list if the service does not respond in time."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import logging
@@ -61,8 +59,13 @@ class Client:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect()).open
 
     def assign(
-        self, experiment: str, request_id: str, *, unit: str | None = None, context: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:  # fmt: skip
+        self,
+        experiment: str,
+        request_id: str,
+        *,
+        unit: str | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """Return which rankings a request needs: ``{"serve", "rankers", "assignment"}``.
 
         With bandits or a small share of traffic, a call before :meth:`show` avoids computing rankings that are not
@@ -74,10 +77,19 @@ class Client:
         return {"serve": "production", "why": answer} if isinstance(answer, str) else answer
 
     def show(
-        self, experiment: str, request_id: str, rankings: Mapping[str, Sequence[str]], *, production: str, length: int,
-        offset: int = 0, unit: str | None = None, query: str | None = None, assignment: str | None = None,
+        self,
+        experiment: str,
+        request_id: str,
+        rankings: Mapping[str, Sequence[str]],
+        *,
+        production: str,
+        length: int,
+        offset: int = 0,
+        unit: str | None = None,
+        query: str | None = None,
+        assignment: str | None = None,
         context: Mapping[str, Any] | None = None,
-    ) -> Page:  # fmt: skip
+    ) -> Page:
         """Return the list to show.
 
         Parameters
@@ -111,10 +123,15 @@ class Client:
             invalid, such as ids that are not strings or an unknown experiment (the log has the service's answer).
         """
         body = {
-            "request_id": request_id, "rankings": {name: list(ids) for name, ids in rankings.items()},
-            "length": length, "offset": offset, "unit": unit, "query": query, "assignment": assignment,
+            "request_id": request_id,
+            "rankings": {name: list(ids) for name, ids in rankings.items()},
+            "length": length,
+            "offset": offset,
+            "unit": unit,
+            "query": query,
+            "assignment": assignment,
             "context": dict(context or {}),
-        }  # fmt: skip
+        }
         given = {name: value for name, value in body.items() if value is not None}
         answer = self._post(f"/v1/experiments/{quote(experiment, safe='')}/show", given)
         if isinstance(answer, str) or not isinstance(answer.get("documents"), list):

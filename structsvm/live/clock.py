@@ -1,7 +1,5 @@
 """The clock of the service, which never goes back."""
 
-from __future__ import annotations
-
 import time
 
 

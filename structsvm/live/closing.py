@@ -90,9 +90,14 @@ class Folded:
     def to_json(self) -> str:
         """Return the statistics as JSON."""
         kept: dict[str, Any] = {
-            "same": self.n_same, "control": self.n_control, "clicks": self.n_clicks, "shown": self.n_shown,
-            "last_at": self.last_at, "decided_at": self.decided_at, "watches": self.watches.to_dict(),
-        }  # fmt: skip
+            "same": self.n_same,
+            "control": self.n_control,
+            "clicks": self.n_clicks,
+            "shown": self.n_shown,
+            "last_at": self.last_at,
+            "decided_at": self.decided_at,
+            "watches": self.watches.to_dict(),
+        }
         if self.running is None:
             kept |= {"duels": self.n_duels, "ties": self.ties, "plays": self.plays, "wins": self.wins}
         else:
@@ -219,9 +224,13 @@ def shown_record(config: Mapping[str, Any], record: Mapping[str, Any], n_rankers
     n, by_team = len(record["documents"]), config["method"] == "team_draft"
     neutral = [[None] * n] if by_team else [[0.0] * n] * n_rankers
     return {
-        "version": 1, "method": config["method"], "documents": record["documents"], "n_rankers": n_rankers,
-        "evidence": record.get("evidence", neutral), "slack": record.get("slack", 0.0),
-    }  # fmt: skip
+        "version": 1,
+        "method": config["method"],
+        "documents": record["documents"],
+        "n_rankers": n_rankers,
+        "evidence": record.get("evidence", neutral),
+        "slack": record.get("slack", 0.0),
+    }
 
 
 class Closer:

@@ -1,8 +1,6 @@
 """Conversion of JSON and TOML values to types, with errors that name the path of the invalid value; and dotted
 paths."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Shared parts of endpoints: access, bodies, responses and refusals."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -18,9 +16,17 @@ T = TypeVar("T")
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 _FORWARDED = (
-    "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-server",
-    "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip",
-)  # fmt: skip
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-server",
+    "x-real-ip",
+    "x-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+)
 """Headers that reverse proxies set: a request with one of them comes from another machine."""
 
 

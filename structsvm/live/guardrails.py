@@ -134,20 +134,24 @@ class Watches:
         """Return each guardrail as ``{"name", "alarm", "value", "limit", "n", "text"}``."""
         return [
             {
-                "name": name, "alarm": watch.alarm_n is not None,
+                "name": name,
+                "alarm": watch.alarm_n is not None,
                 **dict(zip(("value", "lower", "upper"), watch.interval(guardrails["alpha"]), strict=True)),
-                "limit": guardrails.get(f"{name}_margin", 0.0), "n": watch.n,
+                "limit": guardrails.get(f"{name}_margin", 0.0),
+                "n": watch.n,
                 "text": self.TEXTS[name].format(**guardrails),
             }
             for name, watch in self.watches.items()
-        ]  # fmt: skip
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON values."""
         return {
             "watches": {name: [sorted(one.cells.items()), one.alarm_n] for name, one in self.watches.items()},
-            "waiting": self.waiting, "epoch": self.epoch, "acknowledged": self.acknowledged,
-        }  # fmt: skip
+            "waiting": self.waiting,
+            "epoch": self.epoch,
+            "acknowledged": self.acknowledged,
+        }
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Watches:
@@ -173,25 +177,45 @@ def seen(name: str) -> tuple[str, str]:
 
 
 def by_counters(
-    guardrails: Mapping[str, Any], counters: Mapping[str, int], *, late: int, clicks: int, not_compared: int,
+    guardrails: Mapping[str, Any],
+    counters: Mapping[str, int],
+    *,
+    late: int,
+    clicks: int,
+    not_compared: int,
     shown: int,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """Return the guardrails of :data:`SHARES`, each counted since its alarm was last acknowledged."""
     found = []
     for name, part, whole, limit, text in (
-        ("late_clicks", late, late + clicks, guardrails["late_limit"], "clicks after their window, of all clicks"),
         (
-            "not_compared", not_compared, not_compared + shown, guardrails["not_compared_limit"],
+            "late_clicks",
+            late,
+            late + clicks,
+            guardrails["late_limit"],
+            "clicks after their window, of all clicks",
+        ),
+        (
+            "not_compared",
+            not_compared,
+            not_compared + shown,
+            guardrails["not_compared_limit"],
             "requests whose challenger failed, of all that were to be compared",
         ),
-    ):  # fmt: skip
+    ):
         part_before, whole_before = (counters.get(counter, 0) for counter in seen(name))
         part = max(0, part - part_before)
         # the whole excludes pending lists that turned out to belong to the control
         whole = max(part, whole - whole_before)
         share = part / whole if whole else 0.0
         found.append(
-            {"name": name, "alarm": whole >= _FEWEST and share > limit, "value": share, "limit": limit, "n": whole,
-             "text": text}
-        )  # fmt: skip
+            {
+                "name": name,
+                "alarm": whole >= _FEWEST and share > limit,
+                "value": share,
+                "limit": limit,
+                "n": whole,
+                "text": text,
+            }
+        )
     return found

@@ -1,7 +1,5 @@
 """API keys: shown once, stored as a hash, each with one scope of calls."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import secrets

@@ -1,7 +1,5 @@
 """A circuit breaker for failing engines, and a rate limit for addresses that call without a key."""
 
-from __future__ import annotations
-
 import time
 from collections import OrderedDict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Metrics for Prometheus. Labels contain no document, query, unit or request."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

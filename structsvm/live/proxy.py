@@ -94,10 +94,16 @@ class Asked:
         headers = {name: given[name] for name in _PASSED if name in given}
         headers["accept-encoding"] = "gzip" if "gzip" in given.get("accept-encoding", "") else "identity"
         return cls(
-            raw, body, request.method, headers, {} if coding is None else {"content-encoding": coding},
-            request.scope["query_string"].decode("latin-1"), one("x-structsvm-unit", "ext.ubi.client_id"),
-            one(search_header, "ext.ubi.query_id"), _text_of(given.get("x-structsvm-query")),
-        )  # fmt: skip
+            raw,
+            body,
+            request.method,
+            headers,
+            {} if coding is None else {"content-encoding": coding},
+            request.scope["query_string"].decode("latin-1"),
+            one("x-structsvm-unit", "ext.ubi.client_id"),
+            one(search_header, "ext.ubi.query_id"),
+            _text_of(given.get("x-structsvm-query")),
+        )
 
     def of_engine(self, engine: Engine) -> Asked:
         """Return the request as an engine reads it; ``query.reason`` says why only production may answer, or is
@@ -182,10 +188,17 @@ class Proxy:
             return await self._page(engine, asked, why or "page", main)
         rankings = {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}}
         shown = await self._show(
-            key, request_id, rankings, length=length, offset=offset, unit=asked.unit,
-            query=_kept(query.text), assignment=assigned.get("assignment"),
-            elapsed_ms=1000 * (time.perf_counter() - asked.arrived), context=context,
-        )  # fmt: skip
+            key,
+            request_id,
+            rankings,
+            length=length,
+            offset=offset,
+            unit=asked.unit,
+            query=_kept(query.text),
+            assignment=assigned.get("assignment"),
+            elapsed_ms=1000 * (time.perf_counter() - asked.arrived),
+            context=context,
+        )
         why = shown.get("why", "")
         if shown["serve"] == "production" and shown["token"] is None:
             return await self._page(engine, asked, why, main, counted=why != "refused")
@@ -338,9 +351,16 @@ class Proxy:
         return await self._guarded(engine, call)
 
     async def _send(
-        self, engine: Engine, asked: Asked, first: int, size: int, headers: Mapping[str, str], *, lean: bool = False,
+        self,
+        engine: Engine,
+        asked: Asked,
+        first: int,
+        size: int,
+        headers: Mapping[str, str],
+        *,
+        lean: bool = False,
         most: float = float("inf"),
-    ) -> Raw:  # fmt: skip
+    ) -> Raw:
         """Request the documents ``first`` to ``first + size`` from an engine."""
         sent = engine.request(asked.body or {}, asked.query, first, size, lean=lean)
         headers = {"content-type": "application/json", **headers}

@@ -1,7 +1,5 @@
 """A worker's copy of the experiments, and the calls that create and change them."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping, Set
@@ -202,9 +200,14 @@ def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[st
         # revisions of earlier releases have no hashes, so that no change can be detected
         fresh = before is not None
         store.put(
-            row.key, {**row.config, "engine_hashes": hashes}, fresh=fresh, state=row.state, now=now,
-            who="configuration file", what="new revision: engines changed" if fresh else "engines noted",
-        )  # fmt: skip
+            row.key,
+            {**row.config, "engine_hashes": hashes},
+            fresh=fresh,
+            state=row.state,
+            now=now,
+            who="configuration file",
+            what="new revision: engines changed" if fresh else "engines noted",
+        )
         if fresh:
             said.append(f"{row.key}: new revision, as its engines have changed in the configuration file")
     return said

@@ -1,7 +1,5 @@
 """The report of an experiment, its log, and the check that both agree, computed from the store."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,10 +36,16 @@ def report(
         answer = _figures(folded)
         answer["bandit"] = None if folded.policy is None else _bandit(folded, folded.policy)
         answer |= {
-            "verdict": _verdict(folded, answer), "winner": folded.winner, "fixed_sample_winner": answer["winner"],
-            "caution": _caution(config), "series": store.series(row.id), "same": folded.n_same,
-            "control": folded.n_control, "as_of_seq": progress.watermark, "as_of": folded.last_at,
-        }  # fmt: skip
+            "verdict": _verdict(folded, answer),
+            "winner": folded.winner,
+            "fixed_sample_winner": answer["winner"],
+            "caution": _caution(config),
+            "series": store.series(row.id),
+            "same": folded.n_same,
+            "control": folded.n_control,
+            "as_of_seq": progress.watermark,
+            "as_of": folded.last_at,
+        }
         known = progress, folded, answer
         if kept is not None:
             kept[row.id] = known
@@ -56,14 +60,22 @@ def report(
     due = math.inf if oldest is None else oldest + row.window_ms
     guardrails = folded.watches.report(config["guardrails"])
     guardrails += by_counters(
-        config["guardrails"], counters, late=late, clicks=folded.n_clicks, not_compared=not_compared,
+        config["guardrails"],
+        counters,
+        late=late,
+        clicks=folded.n_clicks,
+        not_compared=not_compared,
         shown=folded.n_shown + pending,
-    )  # fmt: skip
+    )
     return {
-        "experiment": experiment.to_dict(), **answer, "pending": pending, "late": late,
-        "not_compared": {"n": not_compared, "why": why}, "guardrails": guardrails,
+        "experiment": experiment.to_dict(),
+        **answer,
+        "pending": pending,
+        "late": late,
+        "not_compared": {"n": not_compared, "why": why},
+        "guardrails": guardrails,
         "lag_s": max(0.0, (now - due) / 1000),
-    }  # fmt: skip
+    }
 
 
 def _figures(folded: Folded) -> dict[str, Any]:
@@ -72,10 +84,16 @@ def _figures(folded: Folded) -> dict[str, Any]:
         return folded.running.analysis().to_dict()
     empty: dict[str, Any] = dict.fromkeys(Analysis.__dataclass_fields__)
     empty |= {
-        "method": folded.config["method"], "rankers": list(folded.config["rankers"]), "n_impressions": folded.n_duels,
-        "n_clicked": 0, "pairs": [], "notes": [], "alpha": folded.config["alpha"], "always_valid_winner": None,
+        "method": folded.config["method"],
+        "rankers": list(folded.config["rankers"]),
+        "n_impressions": folded.n_duels,
+        "n_clicked": 0,
+        "pairs": [],
+        "notes": [],
+        "alpha": folded.config["alpha"],
+        "always_valid_winner": None,
         "more_queries": None,
-    }  # fmt: skip
+    }
     return empty
 
 
@@ -147,14 +165,22 @@ def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
         for table in (wins, wins.T)
     )
     columns = {
-        "name": names, "duels": folded.plays, "wins": of_row, "losses": of_column, "ties": folded.ties,
-        "share": [round(share, 12) for share in drawn.tolist()], "in_play": (drawn > 0).tolist(),
-    }  # fmt: skip
+        "name": names,
+        "duels": folded.plays,
+        "wins": of_row,
+        "losses": of_column,
+        "ties": folded.ties,
+        "share": [round(share, 12) for share in drawn.tolist()],
+        "in_play": (drawn > 0).tolist(),
+    }
     rankers = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return {
-        "policy": folded.config["policy"], "n_duels": folded.n_duels, "best": names[policy.best()],
-        "rankers": rankers, "wins": folded.wins,
-    }  # fmt: skip
+        "policy": folded.config["policy"],
+        "n_duels": folded.n_duels,
+        "best": names[policy.best()],
+        "rankers": rankers,
+        "wins": folded.wins,
+    }
 
 
 def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
@@ -230,10 +256,15 @@ def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Itera
             for place, action, at, dwell, late in one.clicks
         ]
         yield {
-            "seq": one.seq, "token": one.id.hex() if secrets is None else secrets.token(token),
-            "shown_at": one.shown_at, "serve": one.serve, "documents": documents,
-            "offset": one.record.get("offset", 0), "query": one.query, "clicks": clicks,
-        }  # fmt: skip
+            "seq": one.seq,
+            "token": one.id.hex() if secrets is None else secrets.token(token),
+            "shown_at": one.shown_at,
+            "serve": one.serve,
+            "documents": documents,
+            "offset": one.record.get("offset", 0),
+            "query": one.query,
+            "clicks": clicks,
+        }
 
 
 def check_experiment(
@@ -284,9 +315,11 @@ def _differences(stored: Any, made: Any, path: str = "") -> list[str]:
     if isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):
         pairs = enumerate(zip(stored, made, strict=True))
         return [text for k, (a, b) in pairs for text in _differences(a, b, f"{path}[{k}]")]
-    if isinstance(stored, float) and isinstance(made, (int, float)) and math.isclose(
-        stored, made, rel_tol=1e-9, abs_tol=1e-12
-    ):  # fmt: skip
+    if (
+        isinstance(stored, float)
+        and isinstance(made, (int, float))
+        and math.isclose(stored, made, rel_tol=1e-9, abs_tol=1e-12)
+    ):
         return []
     if type(stored) is type(made) and stored == made:
         return []

@@ -1,7 +1,5 @@
 """The service without HTTP; routes, proxy and pages call it and never access the store."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -260,14 +258,20 @@ class Service:
         revision, config = experiment.row, experiment.config
         # units are hashed with the experiment's key, and are not stored once this key is deleted
         row = ShownRow(
-            impression_id(revision.salt, request_id, call.offset), revision.id, self.clock.now(),
-            None if call.unit is None or revision.unit_key is None else hashed_unit(revision.unit_key, call.unit),
-            serve, _ENCODE(record),
+            impression_id(revision.salt, request_id, call.offset),
+            revision.id,
+            self.clock.now(),
+            None
+            if call.unit is None or revision.unit_key is None
+            else hashed_unit(revision.unit_key, call.unit),
+            serve,
+            _ENCODE(record),
             json.dumps(call.rankings, ensure_ascii=False) if config["log_rankings"] else None,
             call.query if config["log_query"] else None,
             None if call.elapsed_ms is None else round(call.elapsed_ms),
-            found.chance, config.get("epoch", 0),
-        )  # fmt: skip
+            found.chance,
+            config.get("epoch", 0),
+        )
         try:
             earlier = await self.writer.show(row, self.settings.behind_s)
         except StoreDown as error:
@@ -284,8 +288,11 @@ class Service:
         token = self.secrets.token(Token(row.experiment, len(documents), shown_at, row.id))
         answer = self._answer("production", "control") if serve == "control" else self._answer("interleaved")
         return answer | {
-            "token": token, "query_id": token, "documents": documents, "replayed": earlier is not None,
-        }  # fmt: skip
+            "token": token,
+            "query_id": token,
+            "documents": documents,
+            "replayed": earlier is not None,
+        }
 
     async def clicks(self, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Record clicks, each of the form ``{"token", "document" | "place" (from 1), "action": "click", "dwell_s"?}``.
@@ -315,11 +322,16 @@ class Service:
                 continue
             dwell = event.get("dwell_s")
             rows[k] = ClickRow(
-                token.impression, place, event.get("action", "click"),
-                max(now, token.shown_at),  # the clocks of two machines may differ, but no click precedes its list
-                None if dwell is None else float(dwell), token.shown_at,
+                token.impression,
+                place,
+                event.get("action", "click"),
+                max(
+                    now, token.shown_at
+                ),  # the clocks of two machines may differ, but no click precedes its list
+                None if dwell is None else float(dwell),
+                token.shown_at,
                 token.shown_at + self.registry.by_id[token.experiment].row.window_ms,
-            )  # fmt: skip
+            )
         fates: list[int] = []
         if rows:
             try:
@@ -329,9 +341,11 @@ class Service:
         gone = [k for k, fate in zip(rows, fates, strict=True) if fate == GONE]
         rejected += [{"index": k, "code": "unknown_impression"} for k in gone]
         answer: dict[str, Any] = {
-            "accepted": fates.count(ACCEPTED), "duplicate": fates.count(DUPLICATE), "late": fates.count(LATE),
+            "accepted": fates.count(ACCEPTED),
+            "duplicate": fates.count(DUPLICATE),
+            "late": fates.count(LATE),
             "rejected": sorted(rejected, key=lambda entry: entry["index"]),
-        }  # fmt: skip
+        }
         for fate, n in ({**answer, "rejected": len(rejected)}).items():
             if n:
                 self.metrics.clicks.labels(fate).inc(n)
@@ -405,11 +419,13 @@ class Service:
         watched = {"", *(row.title for row in going)}
         closes = self.closer.alive and watched.isdisjoint(self.closer.failing)
         return {
-            "ready": reads and writes and in_time and closes, "writer": writes, "closer": self.closer.alive,
+            "ready": reads and writes and in_time and closes,
+            "writer": writes,
+            "closer": self.closer.alive,
             "closing_fails": dict(self.closer.failing),
             "last_commit_s": None if committed is None else round(time.monotonic() - committed, 3),
             "closer_lag_s": round(max(lags.values(), default=0.0), 3),
-        }  # fmt: skip
+        }
 
     def _lags(self) -> dict[int, float]:
         """Return the seconds that the oldest due impression has waited, by experiment."""

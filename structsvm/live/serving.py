@@ -1,7 +1,5 @@
 """The processes of a service: a supervisor and its workers."""
 
-from __future__ import annotations
-
 import json
 import logging
 import multiprocessing
@@ -81,12 +79,21 @@ def serve(settings: Settings) -> None:
             # one response with the metrics of all workers, including those that have died
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         uvicorn.run(
-            "structsvm.live.serving:worker_app", factory=True, http=LimitedHeaders, lifespan="on",
-            host=settings.host.strip("[]"), port=settings.port, workers=settings.workers,
-            log_level="warning", access_log=False, server_header=False, date_header=False,
-            proxy_headers=bool(settings.trusted_proxies), forwarded_allow_ips=list(settings.trusted_proxies),
+            "structsvm.live.serving:worker_app",
+            factory=True,
+            http=LimitedHeaders,
+            lifespan="on",
+            host=settings.host.strip("[]"),
+            port=settings.port,
+            workers=settings.workers,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=5,
-        )  # fmt: skip
+        )
 
 
 class LimitedHeaders(HttpToolsProtocol):

@@ -94,9 +94,12 @@ class Settings:
     def __post_init__(self) -> None:
         sqlite_file(self.store)
         for name, least, most in (
-            ("port", 0, 65535), ("workers", 1, 256), ("max_body", 1024, 1 << 30),
-            ("max_search_body", 1024, 1 << 31), ("backups_kept", 1, 1_000_000),
-        ):  # fmt: skip
+            ("port", 0, 65535),
+            ("workers", 1, 256),
+            ("max_body", 1024, 1 << 30),
+            ("max_search_body", 1024, 1 << 31),
+            ("backups_kept", 1, 1_000_000),
+        ):
             check_whole(name, getattr(self, name), least, most)
         for name, high in (("close_every_s", 1e7), ("behind_s", 3600.0), ("backup_every_h", 1e6)):
             check_number(name, getattr(self, name), 0.0, high, open_end=True)

@@ -3,8 +3,6 @@
 The ``query_id`` of UBI is the token of a list, so that events need no other id.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -43,18 +41,26 @@ def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any
     """
     documents, token, shown = row["documents"], row["token"], _iso(row["shown_at"])
     yield {
-        "application": application, "query_id": token, "user_query": row["query"] or "", "query_response_id": token,
-        "query_response_hit_ids": list(documents), "timestamp": shown, "query_attributes": {"serve": row["serve"]},
-    }  # fmt: skip
+        "application": application,
+        "query_id": token,
+        "user_query": row["query"] or "",
+        "query_response_id": token,
+        "query_response_hit_ids": list(documents),
+        "timestamp": shown,
+        "query_attributes": {"serve": row["serve"]},
+    }
     clicks = [click for click in row["clicks"] if not click["late"]]
     events = [("impression", shown, place) for place in range(1, len(documents) + 1)]
     events += [(click["action"], _iso(click["at"]), click["place"]) for click in clicks]
     for action, at, place in events:
         document = {"object_id": documents[place - 1], "object_id_field": "id"}
         yield {
-            "application": application, "action_name": action, "query_id": token, "timestamp": at,
+            "application": application,
+            "action_name": action,
+            "query_id": token,
+            "timestamp": at,
             "event_attributes": {"object": document, "position": {"ordinal": row["offset"] + place}},
-        }  # fmt: skip
+        }
 
 
 def lines(rows: Iterable[Mapping[str, Any]], application: str) -> Iterator[bytes]:

@@ -5,8 +5,6 @@
 array([1., 1.])
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

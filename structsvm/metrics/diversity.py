@@ -1,7 +1,5 @@
 """Measures of how many subtopics the chosen documents cover."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``Estimate``: the expected score of a ranker on new queries, estimated from held-out queries."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -112,8 +110,10 @@ def estimate_of(
         problem = f"expected at least {FEWEST} held-out queries of positive weight, got {n}"
         raise BadInput("estimate", problem, "judge more queries")
     if n < FEW:
-        warn_user(f"estimate: {n} queries are few; intervals from fewer than {FEW} contain the mean less often than "
-                  "their level states, and there is no p-value")  # fmt: skip
+        warn_user(
+            f"estimate: {n} queries are few; intervals from fewer than {FEW} contain the mean less often than "
+            "their level states, and there is no p-value"
+        )
     found = student_mean(values, weights, wider=wider)
     half = found.half(level)
     most = math.inf if values.max() > 1 or name.startswith("dcg") else 1.0

@@ -179,8 +179,12 @@ def evaluate(
     0.5
     """
     options: dict[str, Any] = {
-        "convention": convention, "relevance": relevance, "ties": ties, "empty": empty, "max_grade": max_grade,
-    }  # fmt: skip
+        "convention": convention,
+        "relevance": relevance,
+        "ties": ties,
+        "empty": empty,
+        "max_grade": max_grade,
+    }
     if not isinstance(name, str) and hasattr(name, "grades"):
         return _of_runs(name, y_true, [y_score] if isinstance(y_score, str) else list(y_score), options)
     if isinstance(name, (list, tuple)):

@@ -1,7 +1,5 @@
 """Importance of features: the decrease of a measure when a feature is shuffled."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature

@@ -1,7 +1,5 @@
 """Mean of values with its standard error, and Student's t interval and test, optionally with weights."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ according to its parameter ``empty``. A :class:`Convention` defines the gain of 
 order of ties.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

@@ -4,8 +4,6 @@ The mean of DCG over orders of ties uses :meth:`Ranking.averages`; the means of 
 ``evaluation.py`` chooses the default rule.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal

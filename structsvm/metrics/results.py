@@ -1,7 +1,5 @@
 """``EvaluationResult``: the values of one measure for several queries."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -101,11 +101,17 @@ class RunTable:
             )
         rows = [
             {
-                "run": name, "measure": m, "mean": self.results[name, m].mean, "difference": c.mean_difference,
-                "lower": c.lower, "upper": c.upper, "p": c.p_value, "p_holm": self.adjusted[name, m],
+                "run": name,
+                "measure": m,
+                "mean": self.results[name, m].mean,
+                "difference": c.mean_difference,
+                "lower": c.lower,
+                "upper": c.upper,
+                "p": c.p_value,
+                "p_holm": self.adjusted[name, m],
             }
             for (name, m), c in self.comparisons.items()
-        ]  # fmt: skip
+        ]
         return frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {})
 
     def _cells(self) -> list[list[str]]:

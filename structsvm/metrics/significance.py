@@ -4,8 +4,6 @@
 of ``structsvm compare`` are corrected in ``structsvm.cli.studies.folds.results``, those of a table in ``run_table``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Online evaluation of rankers from clicks and votes: interleaving, statistics, dueling bandits, and simulation."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

@@ -212,9 +212,19 @@ class Line(Struct, frozen=True, gc=False):
             return about
         shown = self.shown if self.name is None else replace(self.shown, impression=self.name)
         return Impression(
-            shown, self.clicks, about.query, about.session, about.user, about.rankers, about.query_words,
-            about.title_bold, about.abstract_bold, about.among or (), about.offset, about.same,
-        )  # fmt: skip
+            shown,
+            self.clicks,
+            about.query,
+            about.session,
+            about.user,
+            about.rankers,
+            about.query_words,
+            about.title_bold,
+            about.abstract_bold,
+            about.among or (),
+            about.offset,
+            about.same,
+        )
 
     def places(self) -> tuple[int, ...]:
         """Return the indices of the clicked documents, in ascending order."""

@@ -1,7 +1,5 @@
 """Ranking losses with their joint features; a loss is selected by name or passed as an oracle object."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

@@ -1,7 +1,5 @@
 """``StructuredProblem``: adapt a custom structured model and its examples to the interface of the trainers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

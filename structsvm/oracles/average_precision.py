@@ -80,9 +80,12 @@ class AveragePrecisionSeparator:
         """See :class:`structsvm.protocols.Separator`."""
         width = max(self._longest, BLOCK) + 8
         room = (
-            np.empty((7, width)), np.empty((5, width), np.int32), np.empty((2, width), np.int64),
-            np.empty(BLOCK, np.float32), np.empty((128, 4), np.int64),
-        )  # fmt: skip
+            np.empty((7, width)),
+            np.empty((5, width), np.int32),
+            np.empty((2, width), np.int64),
+            np.empty(BLOCK, np.float32),
+            np.empty((128, 4), np.int64),
+        )
         _separate(scores, first, last, *self._labels, room, loss, coef)
 
 
@@ -166,8 +169,11 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
         # a loop with one call, because Numba compiles the callee again for each call in the source
         for side in range(2):
             sort_descending(
-                rel if side == 0 else non, rel_rows if side == 0 else non_rows, n_rel if side == 0 else n_non, spare
-            )  # fmt: skip
+                rel if side == 0 else non,
+                rel_rows if side == 0 else non_rows,
+                n_rel if side == 0 else n_non,
+                spare,
+            )
         # Scores are scaled by the coefficient of one inverted pair, 2 / (P N). ``share[i] * inverse[i + j + 2]`` is the
         # decrease of average precision if j + 1 instead of j non-relevant documents precede relevant document i.
         for i in range(n_rel):

@@ -3,8 +3,6 @@
 To add an oracle, add it to ``__init__.py`` with the names that select it; this module needs no change.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from importlib import import_module

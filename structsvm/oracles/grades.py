@@ -1,7 +1,5 @@
 """Sort the documents of each query by descending grade, for oracles that compare grades."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

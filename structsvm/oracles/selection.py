@@ -5,8 +5,6 @@ and a value to each document. The value of a subset is the sum of the benefits o
 counted once, and of the values of its documents. In training, a loss over labelled subtopics is added.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -306,15 +304,25 @@ def count_covered(coverage: Coverage, chosen: Int) -> Float:
 
 def _arrays(coverage: Coverage) -> tuple[Any, Any, Any, Any, Any, Any]:
     return (
-        coverage.counts, coverage.doc_start, coverage.doc_elements, coverage.element_start,
-        coverage.element_documents, coverage.element_bin,
-    )  # fmt: skip
+        coverage.counts,
+        coverage.doc_start,
+        coverage.doc_elements,
+        coverage.element_start,
+        coverage.element_documents,
+        coverage.element_bin,
+    )
 
 
 def _choose(
-    of: tuple[Any, ...], benefits: Float, values: Float, k: int, subtopics: Subtopics, *, sign: float = -1.0,
+    of: tuple[Any, ...],
+    benefits: Float,
+    values: Float,
+    k: int,
+    subtopics: Subtopics,
+    *,
+    sign: float = -1.0,
     free: NDArray[np.bool_] | None = None,
-) -> Selection:  # fmt: skip
+) -> Selection:
     """Run the greedy kernel on the ``free`` documents (all by default), of which there must be at least ``k``."""
     free = np.ones(values.shape[0], dtype=np.bool_) if free is None else free
     return Selection(*_greedy(of, benefits, values, free, k, subtopics, sign))

@@ -1,7 +1,5 @@
 """Stable sorting of scores in descending order, together with their row indices, for the oracles."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Marginal gains of documents that cover subtopics to a degree between 0 and 1."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np

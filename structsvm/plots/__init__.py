@@ -4,8 +4,6 @@
 and ``pages`` builds self-contained HTML pages of tables and figures.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

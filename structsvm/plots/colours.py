@@ -1,7 +1,5 @@
 """Colours, dashes and markers of pages, notebooks and plots."""
 
-from __future__ import annotations
-
 from typing import Any
 
 COLOURS = {

@@ -27,11 +27,19 @@ _VARIABLES = {colour: name for name, colour in _COLOURS.items()} | {_SOFT: "soft
 """Variables of the style sheet, keyed by the colour that stands for each in the output of matplotlib."""
 
 _RC = {
-    "svg.fonttype": "none", "svg.hashsalt": "structsvm", "font.size": 11.5, "axes.grid": True, "grid.color": _RULE,
-    "axes.edgecolor": _SOFT, "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
-    "legend.frameon": False, "axes.titlesize": "medium",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "structsvm",
+    "font.size": 11.5,
+    "axes.grid": True,
+    "grid.color": _RULE,
+    "axes.edgecolor": _SOFT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "axes.titlesize": "medium",
     **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _SOFT),
-}  # fmt: skip
+}
 _LOCK = threading.Lock()  # matplotlib's settings are global
 
 

@@ -1,7 +1,5 @@
 """Descriptions of figures as data, for pages, notebooks and axes; ``drawing`` draws them with matplotlib."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -126,9 +124,14 @@ def gap(histories: Mapping[str, Iterable[Any]], *, x: Time = "passes", tol: floa
         times = [getattr(step, attribute) for step in known]
         series.append(Series(name, times, [step.gap for step in known]))
     return Lines(
-        series, label, "relative duality gap", log_y=True, whole_x=x == "passes", mark=tol,
+        series,
+        label,
+        "relative duality gap",
+        log_y=True,
+        whole_x=x == "passes",
+        mark=tol,
         mark_name="" if tol is None else f"tolerance {tol:g}",
-    )  # fmt: skip
+    )
 
 
 def against_C(curves: Mapping[str, tuple[ArrayLike, ArrayLike, float | None]], *, measure: str) -> Lines:

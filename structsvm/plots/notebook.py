@@ -4,8 +4,6 @@ Each view is a box of pieces from :mod:`structsvm.plots.pages`. Its style sheet 
 has the colour of the notebook.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -61,10 +59,16 @@ def analysis(result: Any) -> str:
     names = columns("pair", numbers=("wins", "losses", "ties", "p", "always-valid p"))
     rows = []
     for pair in result.pairs:
-        rows.append([
-            f"{pair.a} against {pair.b}", str(pair.wins), str(pair.losses), str(pair.ties), p_value(pair.p_value),
-            p_value(pair.always_valid_p_value),
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"{pair.a} against {pair.b}",
+                str(pair.wins),
+                str(pair.losses),
+                str(pair.ties),
+                p_value(pair.p_value),
+                p_value(pair.always_valid_p_value),
+            ]
+        )
     notes = [paragraph(text, small=True) for text in result.notes]
     return _box(paragraph(repr(result)), table(names, rows, caption=result.estimand), *notes)
 

@@ -1,7 +1,5 @@
 """Solvers of the small dual problem over a working set of cutting planes; all have the same signature."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import cast
 

@@ -14,8 +14,6 @@ is visited twice, and the method is finite without an anti-cycling rule. As roun
 number of rounds without gain is limited.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

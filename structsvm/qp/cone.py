@@ -1,7 +1,5 @@
 """The one-slack dual with weights in a cone, solved as a small dual with one additional group per constraint."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

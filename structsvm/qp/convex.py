@@ -20,8 +20,6 @@ residual is rounding error. It is multiplied by an assumed bound on ``x`` (``_FA
 bound.
 """
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import re

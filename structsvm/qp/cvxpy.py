@@ -1,7 +1,5 @@
 """Solve the small dual with cvxpy and Clarabel, as a reference for the active-set solver."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions that the solvers of the small dual share: checks of arrays, feasible points, and duality gaps."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from structsvm.common.checks import BadInput

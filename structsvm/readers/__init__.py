@@ -11,8 +11,6 @@ The names below load their modules on first use, because the text parser is comp
 stay fast.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

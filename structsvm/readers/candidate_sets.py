@@ -1,7 +1,5 @@
 """Candidate sets with labels: JSON Lines, the AMBIENT files, and TREC judgments by subtopic."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -415,8 +413,11 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
     # embeddings give a set of similarities; the texts, if any, are stored as a separate set
     described: dict[str, Any] = {
-        "ids": ids, "features": features, "query": None if query is None else _name(query, "query"), "costs": costs
-    }  # fmt: skip
+        "ids": ids,
+        "features": features,
+        "query": None if query is None else _name(query, "query"),
+        "costs": costs,
+    }
     texts = CandidateSet([d["text"] for d in documents], titles=titles, **described) if spoken else None
     if not embedded and texts is not None:
         return texts, labels, names

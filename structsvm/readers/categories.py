@@ -1,7 +1,5 @@
 """Categorical columns of tables: one feature per value, such as ``brand=acme``, which is 1 in rows with that value."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence

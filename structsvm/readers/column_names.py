@@ -1,7 +1,5 @@
 """Choice of table columns by name: labels, ids and features. ``common.names.QID`` names the column of query ids."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

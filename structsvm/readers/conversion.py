@@ -1,7 +1,5 @@
 """Conversion of LETOR text to a store, block by block."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial

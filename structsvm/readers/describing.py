@@ -1,7 +1,5 @@
 """Descriptions of files: kind, counts, labels and irregularities."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """``read_feature_log``: the features that a search engine logged for its hits, as training rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path

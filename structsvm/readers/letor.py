@@ -114,9 +114,15 @@ def read_letor(
     """
     path = Path(path)
     options = check_options(
-        n_features=n_features, dtype=dtype, sparse=sparse, one_based=one_based, fill=fill, query_sizes=query_sizes,
-        label=label, n_jobs=n_jobs,
-    )  # fmt: skip
+        n_features=n_features,
+        dtype=dtype,
+        sparse=sparse,
+        one_based=one_based,
+        fill=fill,
+        query_sizes=query_sizes,
+        label=label,
+        n_jobs=n_jobs,
+    )
     block = Block(read_text(path, max_expansion=max_expansion), path)
     rows = parse(block, options.with_grade_of(block) if label is None else options)
     if rows is None:
@@ -419,11 +425,31 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
         rare = np.empty((64, 3), dtype=np.int64)
         while True:
             outcome = scanner.parse_lines(
-                text, *size.chunks[i], first_row[i], first_entry[i], not as_sparse, width, doubles, singles,
-                indices, row_nnz, y, qid_at, qid_len, note_at, note_len,
-                limit, options.base, options.with_grade, options.with_qid, options.fill,
-                exact, high, low, rare,
-            )  # fmt: skip
+                text,
+                *size.chunks[i],
+                first_row[i],
+                first_entry[i],
+                not as_sparse,
+                width,
+                doubles,
+                singles,
+                indices,
+                row_nnz,
+                y,
+                qid_at,
+                qid_len,
+                note_at,
+                note_len,
+                limit,
+                options.base,
+                options.with_grade,
+                options.with_qid,
+                options.fill,
+                exact,
+                high,
+                low,
+                rare,
+            )
             if outcome.code != scanner.RARE_FULL:
                 return outcome, rare[: outcome.n_rare]
             rare = np.empty((4 * rare.shape[0], 3), dtype=np.int64)

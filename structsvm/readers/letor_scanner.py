@@ -6,8 +6,6 @@ and ``float()`` itself if that is undecided. No token contains a line feed, and 
 need no bound.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -108,12 +106,32 @@ def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
 
 @kernel
 def parse_lines(
-    buf: Bytes, start: int, end: int, row: int, entry: int, dense: bool,
-    width: int, doubles: Float, singles: Any, indices: Lengths, row_nnz: Int,
-    y: Float, qid_at: Int, qid_len: Lengths, note_at: Int, note_len: Lengths,
-    limit: int, base: int, with_grade: bool, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
+    buf: Bytes,
+    start: int,
+    end: int,
+    row: int,
+    entry: int,
+    dense: bool,
+    width: int,
+    doubles: Float,
+    singles: Any,
+    indices: Lengths,
+    row_nnz: Int,
+    y: Float,
+    qid_at: Int,
+    qid_len: Lengths,
+    note_at: Int,
+    note_len: Lengths,
+    limit: int,
+    base: int,
+    with_grade: bool,
+    with_qid: bool,
+    fill: float,
+    exact: Float,
+    high: Words,
+    low: Words,
     rare: Int,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
     Values are written to ``singles``, or to ``doubles`` if that is empty, so that one compilation serves both types.
     ``nan`` becomes ``fill``, and is an error if ``fill`` is infinite.
@@ -297,9 +315,13 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     word = True
     while buf[p] != _LF:
         if (
-            word and buf[p] == 100 and buf[p + 1] == 111 and buf[p + 2] == 99
-            and buf[p + 3] == 105 and buf[p + 4] == 100
-        ):  # fmt: skip
+            word
+            and buf[p] == 100
+            and buf[p + 1] == 111
+            and buf[p + 2] == 99
+            and buf[p + 3] == 105
+            and buf[p + 4] == 100
+        ):
             q = p + 5
             while _blank(buf[q]):
                 q += 1

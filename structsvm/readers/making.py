@@ -1,7 +1,5 @@
 """Synthetic data sets, for each of which the correct answer is known."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -184,18 +182,30 @@ def _write_trec(path: Path, **options: Any) -> None:
 _RANKING = {"n_queries": 20, "n_docs": 15, "n_features": 5, "noise": 0.5, "grades": 3, "random_state": 0}
 _STORE = _RANKING | {"n_queries": 31_000, "n_docs": 120, "n_features": 136, "grades": 5}
 _TREC = {
-    "n_topics": 6, "n_docs": 40, "n_runs": 3, "best_noise": 0.5, "worst_noise": 1.5, "random_state": 0,
-}  # fmt: skip
+    "n_topics": 6,
+    "n_docs": 40,
+    "n_runs": 3,
+    "best_noise": 0.5,
+    "worst_noise": 1.5,
+    "random_state": 0,
+}
 
 _MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
     (
-        Dataset("ranking", "file", "graded LETOR text from a noisy linear model; the true weights are known", _RANKING),
+        Dataset(
+            "ranking",
+            "file",
+            "graded LETOR text from a noisy linear model; the true weights are known",
+            _RANKING,
+        ),
         lambda path, **options: readers.write_letor(readers.make_ranking(**options, dtype=np.float32), path),
     ),
     (
         Dataset(
-            "ranking-store", "folder",
-            "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)", _STORE,
+            "ranking-store",
+            "folder",
+            "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)",
+            _STORE,
         ),
         lambda path, **options: readers.write_ranking_store(path, **options),
     ),
@@ -203,5 +213,5 @@ _MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
         Dataset("trec", "folder", "TREC runs and judgments; the weights of the best fusion are known", _TREC),
         _write_trec,
     ),
-)  # fmt: skip
+)
 _MAKERS = {dataset.name: (dataset, write) for dataset, write in _MADE}

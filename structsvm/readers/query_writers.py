@@ -1,7 +1,5 @@
 """Writers of rows to a store: in file order, or sorted by query on disk if the rows of a query are not contiguous."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
@@ -176,9 +174,13 @@ class GatheringWriter:
             codes, X, y, docid, rows = map(stacked, zip(*self._read(at, to), strict=True))
             order = np.argsort(codes, kind="stable")
             self._writer.append(
-                X[order], None if y is None else y[order], self._counts[first:last], ids[first:last],
-                docid=None if docid is None else docid[order], order=None if self._ascending else rows[order],
-            )  # fmt: skip
+                X[order],
+                None if y is None else y[order],
+                self._counts[first:last],
+                ids[first:last],
+                docid=None if docid is None else docid[order],
+                order=None if self._ascending else rows[order],
+            )
             first, at = last, to
         self._runs.clear()  # closes the memory maps before the file is deleted
         self._file.close()

@@ -1,7 +1,5 @@
 """``read_queries``: read rows of queries from a store, from tables or from LETOR text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -41,9 +41,17 @@ _CHEAP_BYTES = 1 << 23
 _MOST_META_BYTES = 1 << 20
 
 _TYPES = {
-    "X": "<f[48]", "data": "<f[48]", "indices": "<i[48]", "indptr": "<i[48]", "y": "<f8", "offsets": "<i8",
-    "order": "<i8", "query_ids": ".[iuU].*", "docid": ".U.*", "feature_names": ".U.*",
-}  # fmt: skip
+    "X": "<f[48]",
+    "data": "<f[48]",
+    "indices": "<i[48]",
+    "indptr": "<i[48]",
+    "y": "<f8",
+    "offsets": "<i8",
+    "order": "<i8",
+    "query_ids": ".[iuU].*",
+    "docid": ".U.*",
+    "feature_names": ".U.*",
+}
 """Dtypes that the arrays of a store may have, as regular expressions."""
 
 _MATRIX = {"dense": {"X"}, "csr": {"data", "indices", "indptr"}}
@@ -123,9 +131,14 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> queries.Q
     names = arrays.get("feature_names")
     y: Any = arrays.get("y")
     return queries.QueryData(
-        X, y, offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"),
+        X,
+        y,
+        offsets,
+        arrays["query_ids"],
+        arrays.get("docid"),
+        arrays.get("order"),
         None if names is None else tuple(names.tolist()),
-    )  # fmt: skip
+    )
 
 
 def check_store(path: AnyPath, *, callback: Callable[[int, int], None] | None = None) -> bool:
@@ -273,9 +286,15 @@ class StoreWriter:
         return self
 
     def append(
-        self, X: Any, y: Any, sizes: Any, query_ids: Any, *,
-        docid: NDArray[np.str_] | None = None, order: NDArray[np.int64] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        X: Any,
+        y: Any,
+        sizes: Any,
+        query_ids: Any,
+        *,
+        docid: NDArray[np.str_] | None = None,
+        order: NDArray[np.int64] | None = None,
+    ) -> None:
         """Append whole queries. ``y``, ``docid`` and ``order`` are given in every call or in none.
 
         Parameters
@@ -578,9 +597,15 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str
             raise fail(f"{name}: {dtype!r:.40}")
     n_stored = specs["data"]["shape"] if kind == "csr" else None
     shapes = {
-        "X": [n_rows, n_features], "data": n_stored, "indices": n_stored, "indptr": [n_rows + 1], "y": [n_rows],
-        "docid": [n_rows], "order": [n_rows], "feature_names": [n_features],
-    }  # fmt: skip
+        "X": [n_rows, n_features],
+        "data": n_stored,
+        "indices": n_stored,
+        "indptr": [n_rows + 1],
+        "y": [n_rows],
+        "docid": [n_rows],
+        "order": [n_rows],
+        "feature_names": [n_features],
+    }
     for name, spec in specs.items():
         shape = spec["shape"]
         if len(shape) != (2 if name == "X" else 1) or (name in shapes and shape != shapes[name]):

@@ -1,7 +1,5 @@
 """Replacement of a store by a new one, during which readers always find a complete store, the old or the new one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -4,8 +4,6 @@ Each query has its own random stream, so that its data depend only on the seed a
 chunk size or the number of queries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

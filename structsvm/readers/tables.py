@@ -1,7 +1,5 @@
 """Tables of logged features with one row per document: CSV, JSON lines and Parquet with named columns."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -260,9 +258,15 @@ def layout_of(
     for table in tables:
         whose = "requested" if features is not None else f"of {first}"
         grades, at, own = choose_columns(
-            Path(table.source), table.names, label=label, qid=qid, docid=docid, features=chosen, whose=whose,
+            Path(table.source),
+            table.names,
+            label=label,
+            qid=qid,
+            docid=docid,
+            features=chosen,
+            whose=whose,
             words=words,
-        )  # fmt: skip
+        )
         if table is tables[0]:
             found, chosen = (grades, at), own
         assert chosen is not None, "columns of the first file"

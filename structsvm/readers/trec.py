@@ -5,8 +5,6 @@ column or has an invalid column are the lines parsed one by one, to name the fir
 any number of blanks or tabs. Ids may contain any other character except NUL: escape them for display.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

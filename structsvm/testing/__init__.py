@@ -4,8 +4,6 @@ users, too.
 Each check raises an ``AssertionError`` that describes the violated property, and returns None if all hold.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

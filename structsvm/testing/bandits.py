@@ -1,7 +1,5 @@
 """``check_bandit``: the properties that a dueling bandit must have."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

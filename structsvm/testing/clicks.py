@@ -1,7 +1,5 @@
 """``check_click_model``: the properties that a simulated user must have."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from typing import Any
@@ -68,10 +66,13 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     good = [0] * length
     # invalid grades for all three methods, then invalid clicks for the likelihood
     for what, grades in (
-        ("a negative grade", [-1, *good[1:]]), (f"grade {n_grades} of {n_grades}", [*good[1:], n_grades]),
-        ("half a grade", [0.5, *good[1:]]), ("a missing grade", [np.nan, *good[1:]]), ("a table", [good, good]),
+        ("a negative grade", [-1, *good[1:]]),
+        (f"grade {n_grades} of {n_grades}", [*good[1:], n_grades]),
+        ("half a grade", [0.5, *good[1:]]),
+        ("a missing grade", [np.nan, *good[1:]]),
+        ("a table", [good, good]),
         ("text", ["good"] * length),
-    ):  # fmt: skip
+    ):
         for action in (model.probability, model.click):
             require.refusal(what, action, grades)
         require.refusal(what, model.likelihood, grades, good)

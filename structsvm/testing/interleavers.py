@@ -1,7 +1,5 @@
 """``check_interleaver``: the properties that an interleaving method must have."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import itertools

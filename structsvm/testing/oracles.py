@@ -1,7 +1,5 @@
 """``check_oracle``: the properties that a ranking oracle must have."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Checks of problems, structured models and solvers of the small quadratic programme."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """``check_ranker``: the properties that a ranking estimator must have besides those that scikit-learn checks."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import importlib.util
@@ -212,11 +210,15 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requir
         ("no rows", fit(X=X[:0], y=y[:0], qid=qid[:0]), "minimum|at least"),
         ("equal labels", fit(y=np.zeros_like(y)), "label"),
         ("a different number of features", lambda: model.predict(X[:, :2], **_qid(model, qid)), "features"),
-        ("infinity in predict", lambda: model.predict(_with(X, (3, 1), np.inf), **_qid(model, qid)), "infinity"),
+        (
+            "infinity in predict",
+            lambda: model.predict(_with(X, (3, 1), np.inf), **_qid(model, qid)),
+            "infinity",
+        ),
         ("qid of a different length in rank", lambda: model.rank(X, qid[:-1]), "qid"),
         ("y of a different length in score", lambda: model.score(X, y[:-1], qid=qid), "y|length|rows"),
         ("score without qid", lambda: model.score(X, y), "qid"),
-    ]  # fmt: skip
+    ]
     # options that only some estimators have
     for option, values in {"C": (0.0, -1.0, np.nan, np.inf), "lam": (-1.0, np.nan, np.inf)}.items():
         if option in model.get_params():

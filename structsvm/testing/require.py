@@ -1,7 +1,5 @@
 """``Requirement``: the assertions of checks, with messages that name the component and the difference."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """``check_world``: the properties that a world for simulated bandits must have."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -5,8 +5,6 @@ defines the interface of a trainer; ``certificate`` holds the bounds and decides
 the features through ``rows``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

@@ -1,7 +1,5 @@
 """The dual point of block-coordinate Frank-Wolfe, whose planes are stored as vectors, and the operations on it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -412,16 +410,37 @@ def _sweep(point, first, last, new_loss, new_joint, slots, n_steps, now, room, p
                     plane[j] = new_plane[features[lo + j]]
                 new_plane = plane[:m]
             slot, n = insert(
-                own, pool, lo, hi, loss[q], alpha[q], age[q], n, new_loss[q - first], new_plane, violation, now
-            )  # fmt: skip
+                own,
+                pool,
+                lo,
+                hi,
+                loss[q],
+                alpha[q],
+                age[q],
+                n,
+                new_loss[q - first],
+                new_plane,
+                violation,
+                now,
+            )
             count[q] = n
             slots[q] = slot
             if n_steps == 0 and slot < alpha.shape[1]:
                 age[q, slot] = now  # the line search after a certificate may give this plane mass
         gap += _move(
-            Point(own, own_total, own_low, own_high), pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], n_steps,
-            now, violation,
-        )  # fmt: skip
+            Point(own, own_total, own_low, own_high),
+            pool,
+            lo,
+            hi,
+            loss[q],
+            alpha[q],
+            age[q],
+            n,
+            cap[q],
+            n_steps,
+            now,
+            violation,
+        )
         if features.shape[0] > 0:
             for j in range(m):
                 w[features[lo + j]] = own[j]

@@ -1,8 +1,6 @@
 """``Blocks``: treat consecutive queries as one dual coordinate, so that cached planes of wide problems fit in
 memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

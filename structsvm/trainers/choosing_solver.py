@@ -1,7 +1,5 @@
 """The table of trainers, the check that a trainer supports the options, and the rule that "auto" follows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Set
 from importlib import import_module
 from typing import Literal, get_args

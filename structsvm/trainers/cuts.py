@@ -1,7 +1,5 @@
 """``CutPool``: the working set of the one-slack formulation, which a path over C keeps from one fit to the next."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

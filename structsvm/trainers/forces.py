@@ -208,7 +208,7 @@ def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore
 @kernel
 def _forces(  # type: ignore[no-untyped-def]
     scores, ranked, queries, offsets, kind, depth, grade, gain, relevant, scale, discount, force, value
-):  # fmt: skip
+):
     """Fill in the forces and utilities of the given queries, whose scores are concatenated; ``ranked`` sorts the scores
     of each query in descending order."""
     # Visit all pairs of rank indices a < b. Swaps of two documents below the cut-off change nothing, so ``a`` stops at
@@ -240,10 +240,22 @@ def _forces(  # type: ignore[no-untyped-def]
                     continue
                 change = abs(
                     _change(
-                        kind, a, b, gains[a], gains[b], hits[a], hits[b], count[a + 1], count[b + 1],
-                        harmonic[b] - harmonic[a + 1], discount[a] - discount[b], scale[q], first, second,
+                        kind,
+                        a,
+                        b,
+                        gains[a],
+                        gains[b],
+                        hits[a],
+                        hits[b],
+                        count[a + 1],
+                        count[b + 1],
+                        harmonic[b] - harmonic[a + 1],
+                        discount[a] - discount[b],
+                        scale[q],
+                        first,
+                        second,
                     )
-                )  # fmt: skip
+                )
                 n_pairs += 1
                 if grades[a] > grades[b]:
                     n_right += sorted_scores[a] > sorted_scores[b]

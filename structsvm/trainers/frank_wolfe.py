@@ -18,8 +18,6 @@ With at least 10^4 queries, one descent and one certificate are then usually eno
 Planes are stored as vectors (:mod:`~.block_dual`); memory must suffice for three per query.
 """
 
-from __future__ import annotations
-
 from enum import Enum, auto
 
 import numpy as np

@@ -1,8 +1,6 @@
 """LambdaRank: train a linear scorer or a small network of rectified linear units with Adam, along the forces between
 documents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -8,8 +8,6 @@ is set to a quarter of the mean excess ``(primal - dual) / C``. Unless the optim
 one query exceeds its slack by that much.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from structsvm.common.portable.sums import combine, dot, products

@@ -1,8 +1,6 @@
 """Truncated Newton method for smooth losses, which is accurate after few passes (Lin, Weng & Keerthi 2008; Lee & Lin
 2014)."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -32,8 +32,6 @@ once. The Newton equations are solved by conjugate gradients, preconditioned by 
 mass are left out: in most queries a single plane has all the mass, and the query adds nothing to the Hessian.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """One-slack cutting planes (Joachims, Finley & Yu 2009) with stabilisation (Ben-Ameur & Neto 2007)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The multiple-threshold ordinal SVM (thesis, OP 2) as a cvxpy problem, a reference for the cutting-plane trainers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,7 +52,16 @@ def ordinal_interior_point(
     dual = min(primal, dual)
     gap = relative_gap(primal, dual)
     return Fit(
-        w=solution, primal=primal, dual=dual, gap=gap, C=float(C), converged=gap <= tol, certified=True,
-        n_iterations=int(program.solver_stats.num_iters), n_passes=1, n_cuts=0,
-        seconds=clock() - start, solver="cvxpy",
-    )  # fmt: skip
+        w=solution,
+        primal=primal,
+        dual=dual,
+        gap=gap,
+        C=float(C),
+        converged=gap <= tol,
+        certified=True,
+        n_iterations=int(program.solver_stats.num_iters),
+        n_passes=1,
+        n_cuts=0,
+        seconds=clock() - start,
+        solver="cvxpy",
+    )

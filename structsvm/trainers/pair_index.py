@@ -1,7 +1,5 @@
 """Index of the document pairs of a data set, from which pairs are sampled at any position of a random stream."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, NamedTuple
 
 import numpy as np

@@ -143,19 +143,43 @@ def descend(
     direction, correction = state.direction.copy(), state.correction.copy()
     scale, total = state.scale.copy(), state.total.copy()
     common = (
-        y, tuple(index), tuple(agreement.pairs), stream_key(state.seed, 0), stream_key(state.seed, 1), views.starts,
-        np.ascontiguousarray(eta_0, dtype=np.float64), float(lam), loss == "squared", int(k), float(agreement.mu),
+        y,
+        tuple(index),
+        tuple(agreement.pairs),
+        stream_key(state.seed, 0),
+        stream_key(state.seed, 1),
+        views.starts,
+        np.ascontiguousarray(eta_0, dtype=np.float64),
+        float(lam),
+        loss == "squared",
+        int(k),
+        float(agreement.mu),
         int(agreement.l),
-        state.t, int(n_steps), direction, correction, scale, total,
-    )  # fmt: skip
+        state.t,
+        int(n_steps),
+        direction,
+        correction,
+        scale,
+        total,
+    )
     if bool(sparse.issparse(X)):  # bool() avoids a type guard that narrows X to a type without attributes
         feature, position, view_of = _positions_of_features(views, X.shape[1])
         widest = max(_longest_row(X), _longest_row(U))
         # maximum number of entries of a pair: the non-zeros of both rows, once per view that has the feature
         capacity = 2 * widest * (int(np.diff(feature).max()) if feature.shape[0] > 1 else 1)
         _descend_csr(
-            X.data, X.indices, X.indptr, U.data, U.indices, U.indptr, feature, position, view_of, capacity, *common,
-        )  # fmt: skip
+            X.data,
+            X.indices,
+            X.indptr,
+            U.data,
+            U.indices,
+            U.indptr,
+            feature,
+            position,
+            view_of,
+            capacity,
+            *common,
+        )
     else:
         # a single view with all columns in order is read without copying columns
         whole = views.columns.shape[0] == X.shape[1] and bool(
@@ -306,9 +330,29 @@ def _divide_out(v, first, last, direction, scale, total):  # type: ignore[no-unt
 
 @kernel
 def _descend_dense(  # type: ignore[no-untyped-def]
-    X, U, columns, whole, y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741
-    t, n_steps, direction, correction, scale, total,
-):  # fmt: skip
+    X,
+    U,
+    columns,
+    whole,
+    y,
+    labeled,
+    unlabeled,
+    labeled_key,
+    unlabeled_key,
+    starts,
+    eta_0,
+    lam,
+    squared,
+    k,
+    mu,
+    l,  # noqa: E741
+    t,
+    n_steps,
+    direction,
+    correction,
+    scale,
+    total,
+):
     m, width, n_features = eta_0.shape[0], columns.shape[0], X.shape[1]
     batch = k + l
     block = max(1, _BLOCK // batch)
@@ -401,10 +445,35 @@ def _prefetch_row(indptr, row, data_at, data_size, indices_at, indices_size):  #
 
 @kernel
 def _descend_csr(  # type: ignore[no-untyped-def]
-    data, indices, indptr, U_data, U_indices, U_indptr, feature, position, view_of, capacity,
-    y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741
-    t, n_steps, direction, correction, scale, total,
-):  # fmt: skip
+    data,
+    indices,
+    indptr,
+    U_data,
+    U_indices,
+    U_indptr,
+    feature,
+    position,
+    view_of,
+    capacity,
+    y,
+    labeled,
+    unlabeled,
+    labeled_key,
+    unlabeled_key,
+    starts,
+    eta_0,
+    lam,
+    squared,
+    k,
+    mu,
+    l,  # noqa: E741
+    t,
+    n_steps,
+    direction,
+    correction,
+    scale,
+    total,
+):
     m = eta_0.shape[0]
     batch = k + l
     block = max(1, _BLOCK // batch)
@@ -414,8 +483,11 @@ def _descend_csr(  # type: ignore[no-untyped-def]
     margin, norm, coef = np.zeros((batch, m)), np.zeros((batch, m)), np.zeros((batch, m))
     target, eta, weight = np.zeros(batch), np.zeros(m), np.zeros(m)
     data_at, indices_at, U_data_at, U_indices_at = (
-        data.ctypes.data, indices.ctypes.data, U_data.ctypes.data, U_indices.ctypes.data,
-    )  # fmt: skip
+        data.ctypes.data,
+        indices.ctypes.data,
+        U_data.ctypes.data,
+        U_indices.ctypes.data,
+    )
     for first in range(t, t + n_steps, block):
         n = min(block, t + n_steps - first)
         draw_into(labeled, labeled_key, first * k, n, k, better, worse, np.int64(0), batch)

@@ -1,7 +1,5 @@
 """Train for one C, or for a path of values of C, each starting from the results for the previous one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Unpack

@@ -1,7 +1,5 @@
 """The cached planes of all queries, and the insertion of new planes into the caches."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Kernels for the matrix products of a pass, for dense and CSR matrices; other formats provide their own
 (``CompiledRows``)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

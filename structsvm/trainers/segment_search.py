@@ -1,7 +1,5 @@
 """Search for the best point of a segment, using the cached planes of all queries and a sample of the queries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -114,9 +114,12 @@ def test_models_are_described_by_lists_dealt_one_by_one(log, cli):
     def cells(some):
         n_some = int(some.sum())
         return clicks.ClickCells.from_arrays(
-            np.repeat(query[some], 5), order[some].ravel(), np.tile(np.arange(1, 6), n_some),
-            clicked[some].ravel(), session=np.repeat(np.arange(n_some), 5),
-        )  # fmt: skip
+            np.repeat(query[some], 5),
+            order[some].ravel(),
+            np.tile(np.arange(1, 6), n_some),
+            clicked[some].ravel(),
+            session=np.repeat(np.arange(n_some), 5),
+        )
 
     by_model = {}
     for model in (clicks.PositionBasedModel, clicks.DependentClickModel):

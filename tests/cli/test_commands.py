@@ -273,17 +273,38 @@ def test_the_second_signal_is_an_ordinary_interrupt(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("options", "method", "call", "times", "said"),
     [
-        ("--C 1e6 --solver one_slack", "__call__", 1, 1,
-         "interrupted before there was a model better than zero weights; nothing was written"),
-        ("--C 1e6 --tol 1e-12 --solver one_slack", "__call__", 5, 1,
-         "interrupted: saved the best model so far, gap "),
+        (
+            "--C 1e6 --solver one_slack",
+            "__call__",
+            1,
+            1,
+            "interrupted before there was a model better than zero weights; nothing was written",
+        ),
+        (
+            "--C 1e6 --tol 1e-12 --solver one_slack",
+            "__call__",
+            5,
+            1,
+            "interrupted: saved the best model so far, gap ",
+        ),
         ("--C 1e6 --tol 1e-12 --solver one_slack", "__call__", 5, 2, "interrupted; nothing was written"),
-        ("--trees --n-trees 5", "grown", 1, 1,
-         "interrupted before the trees were grown, so there is no model yet; nothing was written"),
-        pytest.param("--trees --n-trees 10 --loss ndcg@10 --C 100 --tol 1e-12", "__call__", 3, 1,
-                     "interrupted: saved the best model so far, gap ", marks=pytest.mark.slow),
+        (
+            "--trees --n-trees 5",
+            "grown",
+            1,
+            1,
+            "interrupted before the trees were grown, so there is no model yet; nothing was written",
+        ),
+        pytest.param(
+            "--trees --n-trees 10 --loss ndcg@10 --C 100 --tol 1e-12",
+            "__call__",
+            3,
+            1,
+            "interrupted: saved the best model so far, gap ",
+            marks=pytest.mark.slow,
+        ),
     ],
-)  # fmt: skip
+)
 def test_ctrl_c_keeps_the_old_model_until_there_is_a_better_one_than_none(
     cli, monkeypatch, options, method, call, times, said
 ):
@@ -356,10 +377,14 @@ def test_no_help_loses_words_in_brackets_as_markup():
 @pytest.mark.parametrize(
     ("command", "default"),
     [
-        ("compare", "svm-map, svm-roc"), ("compare", "map, ndcg@10"), ("compare", "the first"),
-        ("evaluate", "map, ndcg@10"), ("convert", "the highest in the file"), ("export", "the name of MODEL"),
+        ("compare", "svm-map, svm-roc"),
+        ("compare", "map, ndcg@10"),
+        ("compare", "the first"),
+        ("evaluate", "map, ndcg@10"),
+        ("convert", "the highest in the file"),
+        ("export", "the name of MODEL"),
     ],
-)  # fmt: skip
+)
 def test_help_says_what_stands_in_for_an_option_left_out(command, default, cli):
     assert f"(default: {default})" in " ".join(cli(command, "--help").replace("│", " ").split())
 

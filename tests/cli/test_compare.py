@@ -77,8 +77,12 @@ def test_several_baselines_in_every_measure_and_tables_for_papers(rows, cli):
     assert [(t["measure"], t["baseline"], t["method"]) for t in tests] == [
         (measure, baseline, method)
         for measure in ("map", "ndcg@10")
-        for baseline, method in (("best-feature", "svm-map"), ("best-feature", "ordinal"), ("ordinal", "svm-map"))
-    ]  # fmt: skip
+        for baseline, method in (
+            ("best-feature", "svm-map"),
+            ("best-feature", "ordinal"),
+            ("ordinal", "svm-map"),
+        )
+    ]
     for test in tests:
         a, b = (np.array(values[test[side]][test["measure"]]) for side in ("method", "baseline"))
         expected = stats.ttest_rel(a, b)
@@ -144,13 +148,17 @@ def test_what_a_paper_must_not_take_for_markup():
     columns = [Column("a_b|c"), Column("50 %", numeric=True)]
     cells = [["x & y_^~\\ {z} #1 $", "−0.1 – \0b3\0\0ra\0"], ["svm-map@10", "-0.1 to -2 <0.1"]]
     assert latex(columns, cells).splitlines()[2:6] == [
-        r"a\_b|c & 50 \% \\", r"\midrule",
+        r"a\_b|c & 50 \% \\",
+        r"\midrule",
         r"x \& y\_\textasciicircum{}\textasciitilde{}\textbackslash{} \{z\} \#1 \$ & "
-        r"$-$0.1 -- \textbf{3}$^{\mathrm{a}}$ \\", r"svm-map@10 & $-$0.1 to $-$2 $<$0.1 \\",
-    ]  # fmt: skip
+        r"$-$0.1 -- \textbf{3}$^{\mathrm{a}}$ \\",
+        r"svm-map@10 & $-$0.1 to $-$2 $<$0.1 \\",
+    ]
     assert markdown(columns, [["*x*|<b>", "\0b3\0"]]).splitlines() == [
-        r"| a\_b\|c | 50 % |", "| --- | ---: |", r"| \*x\*\|\<b\> | **3** |",
-    ]  # fmt: skip
+        r"| a\_b\|c | 50 % |",
+        "| --- | ---: |",
+        r"| \*x\*\|\<b\> | **3** |",
+    ]
 
 
 def test_search_finds_what_it_prints_and_writes_the_model(rows, cli):

@@ -23,9 +23,13 @@ def scheduler():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster = LocalCluster(
-            processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp",
+            processes=False,
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            protocol="tcp",
             silence_logs=logging.CRITICAL,
-        )  # fmt: skip
+        )
     yield cluster.scheduler_address
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -70,10 +74,13 @@ def test_train_predict_and_evaluate(scheduler, cli):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--dask HERE --solver n_slack", "--solver n_slack: expected one of 'auto', 'partitioned', 'one_slack'"),
+        (
+            "--dask HERE --solver n_slack",
+            "--solver n_slack: expected one of 'auto', 'partitioned', 'one_slack'",
+        ),
         ("--dask HERE --groups cut", "--groups cut: expected one of"),
     ],
-)  # fmt: skip
+)
 def test_bad_options(options, message, scheduler, cli):
     assert message in cli.refuses("train all.store -o m.npz", options.replace("HERE", scheduler))
     assert not Path("m.npz").exists()

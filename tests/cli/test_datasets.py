@@ -26,8 +26,12 @@ def test_describe_takes_tables(name, cli):
     found = cli.json("datasets describe --label grade --qid query", name)
     assert found["kind"] == "table"
     assert found["counts"] == {
-        "queries": 2, "rows": 3, "features": 1, "shortest query": 1, "longest query": 2
-    }  # fmt: skip
+        "queries": 2,
+        "rows": 3,
+        "features": 1,
+        "shortest query": 1,
+        "longest query": 2,
+    }
     assert found["labels"] == {"0": 2, "2": 1}
     assert "expected a column 'qid'" in cli.refuses("datasets describe", name)
 

@@ -80,11 +80,12 @@ def test_marks_of_passages_with_embeddings(cli):
                 useful = fact[d] < 3
                 documents.append(
                     {
-                        "id": f"p{d}", "text": "word " * int(rng.integers(3, 9)),
+                        "id": f"p{d}",
+                        "text": "word " * int(rng.integers(3, 9)),
                         "embedding": (center[fact[d]] + 0.3 * rng.normal(size=8)).tolist(),
                         "features": [float(useful + 0.4 * rng.normal())],
                     }
-                )  # fmt: skip
+                )
                 documents[-1]["subtopics"] = [f"fact {fact[d]}" if q > 7 else "useful"] if useful else []
             (past if q < 8 else new).write(
                 json.dumps({"query": f"question {q}", "documents": documents}) + "\n"
@@ -106,9 +107,11 @@ def test_marks_of_passages_with_embeddings(cli):
     cli("diversify apply m.npz new.jsonl -o out.jsonl --budget 14")
     lengths = [[len(text.split()) for text in one.documents.texts] for one in test.sets]
     for line, one, rows in zip(
-        Path("out.jsonl").read_text().splitlines(), test.sets,
-        own.predict(test.sets, costs=lengths, budget=14), strict=True,
-    ):  # fmt: skip
+        Path("out.jsonl").read_text().splitlines(),
+        test.sets,
+        own.predict(test.sets, costs=lengths, budget=14),
+        strict=True,
+    ):
         chosen = json.loads(line)["chosen"]
         assert [entry["id"] for entry in chosen] == [one.ids[d] for d in rows]
         assert all(entry["gain"] == pytest.approx(sum(entry["parts"].values())) for entry in chosen)
@@ -216,8 +219,16 @@ def test_compare_measures_every_method(made, model, cli):
     answer = cli.json(command)
     by_name = {entry["method"]: entry for entry in answer["methods"]}
     assert set(by_name) == {
-        "svmdiv", "random", "original", "bm25", "coverage", "essential", "mmr", "facility", "clairvoyant"
-    }  # fmt: skip
+        "svmdiv",
+        "random",
+        "original",
+        "bm25",
+        "coverage",
+        "essential",
+        "mmr",
+        "facility",
+        "clairvoyant",
+    }
     found = read_candidates(made)
     for name, chooser in (("svmdiv", load(model)), ("mmr", MMR(3))):
         expected = 1 - weighted_subtopic_loss(found.labels, chooser.predict(found.sets, 3)).mean()

@@ -113,8 +113,15 @@ def test_the_rule_that_chooses_C(cli):
 
 def test_table_on_the_terminal(cli):
     text = cli(f"{LEARN} --tag mine --depth 5")
-    for word in ("learned fusion", "half0 (run)", "CombSUM", "CombMNZ", "RRF", "topics that the model had not",
-                 "best on the training topics (half"):  # fmt: skip
+    for word in (
+        "learned fusion",
+        "half0 (run)",
+        "CombSUM",
+        "CombMNZ",
+        "RRF",
+        "topics that the model had not",
+        "best on the training topics (half",
+    ):
         assert word in text
     run = read_run(Path("out.run"))
     assert run.tag == "mine"

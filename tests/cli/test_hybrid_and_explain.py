@@ -19,10 +19,13 @@ def scores():
     """Write a table of two score columns with missing scores, and the same as runs and judgments."""
     rng = np.random.default_rng(0)
     n, size = 12, 12
-    frame = pd.DataFrame({
-        "qid": np.repeat([f"q{i}" for i in range(n)], size), "docid": [f"d{i}" for i in range(size)] * n,
-        "label": rng.integers(0, 3, n * size),
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "qid": np.repeat([f"q{i}" for i in range(n)], size),
+            "docid": [f"d{i}" for i in range(size)] * n,
+            "label": rng.integers(0, 3, n * size),
+        }
+    )
     frame["bm25"] = 5 + 3 * frame.label + rng.gamma(2, 1, len(frame))
     frame["dense"] = rng.random(len(frame))
     for column in ("bm25", "dense"):

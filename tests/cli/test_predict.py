@@ -94,8 +94,12 @@ def test_text_as_a_run_that_is_read_back(room, predict, cli):
     out = cli(predict, folder / "anonymous.txt", "--format csv -o -")
     assert "in a table the column given by --docid); rows are numbered" in cli.err
     assert [line.split(",")[:2] for line in out.splitlines()[1:]] == [
-        ["3", "1"], ["3", "2"], ["4", "3"], ["7", "4"], ["4", "5"],
-    ]  # fmt: skip
+        ["3", "1"],
+        ["3", "2"],
+        ["4", "3"],
+        ["7", "4"],
+        ["4", "5"],
+    ]
 
 
 def test_a_csv_of_predict_is_evaluated(cli):

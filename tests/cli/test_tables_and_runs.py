@@ -34,9 +34,17 @@ def room(tmp_path_factory):
         for cells, grade, query, document in zip(X, y, qid, docid, strict=True):
             features = " ".join(f"{j}:{v!r}" for j, v in enumerate(cells.tolist(), 1))
             file.write(f"{grade} qid:{query.replace(' ', '_')} {features} #docid = {document}\n")
-    frame = pd.DataFrame({
-        "docid": docid, "age": X[:, 1], "label": y, "bm25": X[:, 0], "qid": qid, "title": X[:, 3], "links": X[:, 2],
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "docid": docid,
+            "age": X[:, 1],
+            "label": y,
+            "bm25": X[:, 0],
+            "qid": qid,
+            "title": X[:, 3],
+            "links": X[:, 2],
+        }
+    )
     frame.to_parquet(folder / "rows.parquet")
     for name, comma in (("rows.csv", ","), ("rows.csv.gz", ","), ("rows.tsv", "\t")):
         frame.to_csv(folder / name, sep=comma, index=False)
@@ -109,8 +117,16 @@ def test_several_runs_stand_in_one_table(trec, cli):
     for name, path in zip("xy", files, strict=True):
         alone = cli.json(f"evaluate qrels {path} --per-query", measures)
         assert list(alone) == [
-            "data", "scores", "convention", "relevance", "n_queries", "n_rows", "metrics", "intervals", "per_query",
-        ]  # fmt: skip
+            "data",
+            "scores",
+            "convention",
+            "relevance",
+            "n_queries",
+            "n_rows",
+            "metrics",
+            "intervals",
+            "per_query",
+        ]
         assert found[name].items() <= alone.items()
     assert list(found) == ["x", "y"]
     for test, measure in zip(record["tests"], ("map", "ndcg@10"), strict=True):
@@ -157,11 +173,15 @@ def test_features_numbered_from_0(cli):
         cli(f"train {name}.txt -o {name}.npz --C 1", option)
         cli(f"convert {name}.txt {name}.store", option)
         cli(f"predict one.npz {name}.txt -o {name}", option)
-        shown.append((
-            Path(name).read_text(), load(f"{name}.npz").coef_.tolist(), open_store(f"{name}.store").X[:].tolist(),
-            cli.json(f"evaluate {name}.txt one", option)["metrics"],
-            cli.json(f"search {name}.txt --C 1 --folds 2 --jobs 1 --baseline 1", option),
-        ))  # fmt: skip
+        shown.append(
+            (
+                Path(name).read_text(),
+                load(f"{name}.npz").coef_.tolist(),
+                open_store(f"{name}.store").X[:].tolist(),
+                cli.json(f"evaluate {name}.txt one", option)["metrics"],
+                cli.json(f"search {name}.txt --C 1 --folds 2 --jobs 1 --baseline 1", option),
+            )
+        )
     assert shown[0] == shown[1]
     assert "; --zero-based is for files that count from 0" in cli.refuses("train zero.txt -o no.npz")
     Path("rows.csv").write_text("label,qid,a,b,c\n1,1,1,2,3\n")
@@ -193,12 +213,25 @@ def test_whole_ids_written_as_floats_are_those_of_other_files(cli):
 @pytest.mark.parametrize(
     ("other", "ours"),
     [
-        ("nDCG@10", "ndcg@10"), ("ndcg_cut_10", "ndcg@10"), ("ndcg_cut.10", "ndcg@10"), ("P@5", "precision@5"),
-        ("P_5", "precision@5"), ("P.5", "precision@5"), ("AP", "map"), ("AP@3", "map@3"), ("map_cut_3", "map@3"),
-        ("RR", "mrr"), ("RR@10", "mrr@10"), ("recip_rank", "mrr"), ("R@2", "recall@2"), ("recall_2", "recall@2"),
-        ("ERR@20", "err@20"), ("MAP", "map"), ("MRR", "mrr"),
+        ("nDCG@10", "ndcg@10"),
+        ("ndcg_cut_10", "ndcg@10"),
+        ("ndcg_cut.10", "ndcg@10"),
+        ("P@5", "precision@5"),
+        ("P_5", "precision@5"),
+        ("P.5", "precision@5"),
+        ("AP", "map"),
+        ("AP@3", "map@3"),
+        ("map_cut_3", "map@3"),
+        ("RR", "mrr"),
+        ("RR@10", "mrr@10"),
+        ("recip_rank", "mrr"),
+        ("R@2", "recall@2"),
+        ("recall_2", "recall@2"),
+        ("ERR@20", "err@20"),
+        ("MAP", "map"),
+        ("MRR", "mrr"),
     ],
-)  # fmt: skip
+)
 def test_names_of_other_tools(other, ours):
     rng = np.random.default_rng(4)
     y, s, qid = rng.integers(0, 3, 60), rng.normal(size=60), np.arange(60) // 12

@@ -129,8 +129,11 @@ def test_compare_and_search_learn_words_and_medians_in_training(products, cli, k
     table = pd.read_csv(products / "train.csv")
     # the brand "b=c" is not in training, and so in no feature
     number = table["query"].str[1:].astype(int)
-    parts = {"train": table[(number < 10) & (table.brand != "b=c")], "vali": table[(number >= 10) & (number < 15)],
-             "test": table[number >= 15]}  # fmt: skip
+    parts = {
+        "train": table[(number < 10) & (table.brand != "b=c")],
+        "vali": table[(number >= 10) & (number < 15)],
+        "test": table[number >= 15],
+    }
     for folder in ("words", "made"):
         Path(folder).mkdir()
         for name, rows in parts.items():
@@ -264,8 +267,11 @@ def test_repeated_names_of_columns_add_up(cli):
     for options, names in (
         ("--features b --features a", ["b", "a"]),
         ("--features a,b", ["a", "b"]),
-        ("--categorical first --categorical second", ["a", "b", "first=x", "first=y", "second=u", "second=v"]),
-    ):  # fmt: skip
+        (
+            "--categorical first --categorical second",
+            ["a", "b", "first=x", "first=y", "second=u", "second=v"],
+        ),
+    ):
         cli("train t.csv -o m.npz", options)
         assert cli.err == ""
         assert structsvm.load("m.npz").feature_names_in_.tolist() == names

@@ -25,9 +25,12 @@ def simulate(
     alpha, beta = (theta, 0.0) if trust is None else trust
     clicked = rng.random(shown.shape) < alpha * attractive + beta
     cells = ClickCells.from_arrays(
-        np.repeat(query, length), shown.ravel(), np.tile(np.arange(1, length + 1), n_sessions), clicked.ravel(),
+        np.repeat(query, length),
+        shown.ravel(),
+        np.tile(np.arange(1, length + 1), n_sessions),
+        clicked.ravel(),
         session=np.repeat(np.arange(n_sessions), length),
-    )  # fmt: skip
+    )
     return cells, truth
 
 

@@ -107,12 +107,14 @@ def test_equal_lists_are_one_entry_with_a_count():
 
 def test_dirty_lists_are_cleaned_and_counted():
     rows = [
-        ("s", "q", "a", 1, 0), ("s", "q", "a", 1, 1),  # logged twice: one, clicked
+        ("s", "q", "a", 1, 0),
+        ("s", "q", "a", 1, 1),  # logged twice: one, clicked
         ("s", "q", "b", 1, 1),  # the place is taken
         ("s", "q", "a", 2, 1),  # the document is there already
         ("s", "q", "c", 2, 0),
-        ("t", "q", "a", 1, 0), ("t", "q", "c", 3, 1),  # a gap: counted in cells only
-    ]  # fmt: skip
+        ("t", "q", "a", 1, 0),
+        ("t", "q", "c", 3, 1),  # a gap: counted in cells only
+    ]
     session, query, document, position, clicked = zip(*rows, strict=True)
     cells = ClickCells.from_arrays(query, document, position, clicked, session=session)
     assert as_dict(cells) == {("q", "a", 1): (2, 1), ("q", "c", 2): (1, 0), ("q", "c", 3): (1, 1)}

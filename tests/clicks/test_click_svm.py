@@ -126,12 +126,17 @@ def test_refusals(learned):
     for options, y, ids, message in [
         (known, cells, {"qid": qid}, "docid: expected the ids of the rows"),
         (known, cells, {"docid": docid}, "qid: expected the ids of the rows"),
-        (known, cells, clicks | {"docid": docid + 100}, "docid: expected clicked .* among the rows, got none"),
+        (
+            known,
+            cells,
+            clicks | {"docid": docid + 100},
+            "docid: expected clicked .* among the rows, got none",
+        ),
         (known, cells, clicks | {"docid": docid * 0}, "docid: expected each document once in a query"),
         (known, np.zeros(len(qid)), {"qid": qid}, "y: expected clicks, got no label"),
         (known, -np.ones(len(qid)), {"qid": qid}, r"y\[0\]: expected a finite weight >= 0, got -1"),
         ({"propensities": [1.0, 0.5]}, cells, clicks, "propensities: expected one for each position"),
-    ]:  # fmt: skip
+    ]:
         refused(message, ClickSVM(**options).fit, X, y, **ids)
     with pytest.warns(UserWarning, match="clicks are on documents that are not among the rows"):
         ClickSVM(**known).fit(X[6:], cells, qid=qid[6:], docid=docid[6:])

@@ -49,8 +49,11 @@ def test_ips_list_by_list(simulated_log):
     )
     new, of_other, old, weights = np.repeat(added, s.count, axis=1)
     for interval, values in (
-        (found.dcg, new), (found.logged_dcg, old), (found.difference, new - old), (found.over_baseline, new - of_other),
-    ):  # fmt: skip
+        (found.dcg, new),
+        (found.logged_dcg, old),
+        (found.difference, new - old),
+        (found.over_baseline, new - of_other),
+    ):
         assert interval == pytest.approx(interval_of(values))
     assert found.discount.value == pytest.approx(new.sum() / weights.sum())
     assert found.n_sessions == 300
@@ -335,9 +338,12 @@ def test_probabilities_of_a_ranker_that_draws_its_lists():
     by_scores = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=2)
     assert half.dcg.value == pytest.approx(by_scores.dcg.value / 2)
     for bad, message in (
-        (2 * surely, "sum to at most 1"), (surely[:5], "one per candidate"), (-surely, ">= 0"),
-        (surely[:, :3], "6 positions, got 3; .*to 3 positions"), (0.5 * surely, "got 0.5 at position 1 of query 0"),
-    ):  # fmt: skip
+        (2 * surely, "sum to at most 1"),
+        (surely[:5], "one per candidate"),
+        (-surely, ">= 0"),
+        (surely[:, :3], "6 positions, got 3; .*to 3 positions"),
+        (0.5 * surely, "got 0.5 at position 1 of query 0"),
+    ):
         refused(f"scores: .*{message}", evaluate_from_clicks, cells, *CANDIDATES[:2], bad, propensities=THETA)
     with pytest.raises(BadInput, match="weighting='logged': expected the probability of each impression"):
         evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, weighting="logged")

@@ -111,9 +111,15 @@ def test_held_out_clicks_are_judged_by_the_measure_of_the_loss():
             place = ranks(scores, group_queries(qid[held], held.sum()))
             for r, w, q in zip(place, (weights * y)[held], qid[held], strict=True):
                 n = lengths[q]
-                value += w * {
-                    "pairs": n - r, "mean_pairs": (n - r) / (n - 1), "dcg@2": (r <= 2) / np.log2(1 + r), "mrr": 1 / r,
-                }[loss]  # fmt: skip
+                value += (
+                    w
+                    * {
+                        "pairs": n - r,
+                        "mean_pairs": (n - r) / (n - 1),
+                        "dcg@2": (r <= 2) / np.log2(1 + r),
+                        "mrr": 1 / r,
+                    }[loss]
+                )
                 total += w * (n - 1 if loss == "pairs" else 1)
         assert model.scores_ == pytest.approx([value / total], rel=1e-6)
 

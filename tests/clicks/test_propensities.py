@@ -56,18 +56,31 @@ def test_errors_are_those_of_numerical_derivatives(simulated_log, n_queries):
         rows = np.arange(cells.offsets[q], cells.offsets[q + 1])
         chosen = np.isin(cells.row, rows)
         part = ClickCells(
-            cells.query_ids[q : q + 1], np.array([0, rows.size]), cells.docid[rows], cells.row[chosen] - rows[0],
-            cells.position[chosen], cells.shows[chosen], cells.clicks[chosen],
-        )  # fmt: skip
+            cells.query_ids[q : q + 1],
+            np.array([0, rows.size]),
+            cells.docid[rows],
+            cells.row[chosen] - rows[0],
+            cells.position[chosen],
+            cells.shows[chosen],
+            cells.clicks[chosen],
+        )
         return lambda b: log_likelihood(part, np.exp(np.concatenate(([0.0], b))))
 
     parts = [of_query(q) for q in range(cells.n_queries)]
     scores = np.array([approx_fprime(beta, f, 1e-6) for f in parts])
 
-    information = -np.array(
-        [[approx_fprime(beta + h, f, 1e-6) - approx_fprime(beta - h, f, 1e-6) for h in 1e-3 * np.eye(4)]
-         for f in parts]
-    ) / 2e-3  # fmt: skip
+    information = (
+        -np.array(
+            [
+                [
+                    approx_fprime(beta + h, f, 1e-6) - approx_fprime(beta - h, f, 1e-6)
+                    for h in 1e-3 * np.eye(4)
+                ]
+                for f in parts
+            ]
+        )
+        / 2e-3
+    )
     information = (information + information.transpose(0, 2, 1)) / 2
     n = len(parts)
     root = np.linalg.inv(np.linalg.cholesky(information.sum(axis=0))).T

@@ -58,9 +58,15 @@ def impression(documents, *clicks, query=None, name=None):
 
 
 CLEAN = [
-    query(), event("impression"), event("impression", document="b", ordinal=2), event("click", document="b", ordinal=2),
-    query("2"), event("view", "2", "b", 1), event("view", "2", "a", 2), event("item_click", "2", "b", 1),
-]  # fmt: skip
+    query(),
+    event("impression"),
+    event("impression", document="b", ordinal=2),
+    event("click", document="b", ordinal=2),
+    query("2"),
+    event("view", "2", "b", 1),
+    event("view", "2", "a", 2),
+    event("item_click", "2", "b", 1),
+]
 EXPECTED = {
     ("ps4", "a", 1): (1, 0),
     ("ps4", "b", 2): (1, 1),
@@ -105,10 +111,14 @@ def clicked(document, ordinal):
         ([response("abc"), response("abd"), clicked("d", 3)], "111", "001", {_AGAIN: 1}),
         ([response("abc", user_query="p"), response("def"), clicked("d", 1)], "111", "100", {_AGAIN: 1}),
         # a document that is shown twice
-        ([query(), *(event("impression", "1", d, k) for k, d in enumerate("abca", 1)), clicked("a", 4)],
-         "0111", "0001", {"document twice in a list": 1, "list with a gap, counted but not used as a session": 1}),
+        (
+            [query(), *(event("impression", "1", d, k) for k, d in enumerate("abca", 1)), clicked("a", 4)],
+            "0111",
+            "0001",
+            {"document twice in a list": 1, "list with a gap, counted but not used as a session": 1},
+        ),
     ],
-)  # fmt: skip
+)
 def test_clicks_stand_where_their_events_say(tmp_path, entries, shows, clicks, dropped):
     cells = read_ubi(write(tmp_path / "log.json", entries))
     found = [
@@ -170,8 +180,10 @@ def test_dirt_is_counted_and_changes_nothing_else(tmp_path, entry, reason):
 
 def test_a_click_before_its_impression_is_left_out(tmp_path):
     entries = [
-        query(), event("impression", timestamp="2025-01-01T00:00:10Z"), event("click", timestamp=1735689600000),
-    ]  # fmt: skip
+        query(),
+        event("impression", timestamp="2025-01-01T00:00:10Z"),
+        event("click", timestamp=1735689600000),
+    ]
     cells = read_ubi(write(tmp_path / "a.jsonl", entries))
     assert counts(cells) == {("ps4", "a", 1): (1, 0)}
     assert dict(cells.dropped) == {"click before its impression": 1}
@@ -222,10 +234,15 @@ def outcome(cells):
 
 def test_blocks_parts_and_entries_of_odd_types_change_nothing(tmp_path, monkeypatch):
     odd = [
-        event("impression", ordinal="3rd"), event("impression", document=7), event("click", query=5), event(["click"]),
-        {"index": {"_index": "x"}}, {"query_id": "1", "event_attributes": []}, {"took": 3, "user_query": ["a"]},
+        event("impression", ordinal="3rd"),
+        event("impression", document=7),
+        event("click", query=5),
+        event(["click"]),
+        {"index": {"_index": "x"}},
+        {"query_id": "1", "event_attributes": []},
+        {"took": 3, "user_query": ["a"]},
         {"event_attributes": {"object": None}, "action_name": "click", "query_id": "2"},
-    ]  # fmt: skip
+    ]
     rng = np.random.default_rng(0)
     entries = [
         e for i in range(30) for e in (query(str(i)), event("impression", str(i), "ab"[i % 2]), odd[i % 8])
@@ -233,10 +250,16 @@ def test_blocks_parts_and_entries_of_odd_types_change_nothing(tmp_path, monkeypa
     entries.append(event("impression", "7", "far", 5000))
     path = write(tmp_path / "log.jsonl", [entries[i] for i in rng.permutation(len(entries))])
     whole = outcome(read_ubi(path))
-    assert whole[1].items() >= {
-        "query without id or text": 7, "event without a document": 3, "event ['click']": 4,
-        "impression without an ordinal": 4, "click on a document that was not shown": 4,
-    }.items()  # fmt: skip
+    assert (
+        whole[1].items()
+        >= {
+            "query without id or text": 7,
+            "event without a document": 3,
+            "event ['click']": 4,
+            "impression without an ordinal": 4,
+            "click on a document that was not shown": 4,
+        }.items()
+    )
     for module, name, size in (
         (ubi_entries, "_BLOCK", 1500),
         (ubi_entries, "_ENTRIES", 7),

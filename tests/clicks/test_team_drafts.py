@@ -97,11 +97,15 @@ def test_a_path_in_place_of_a_log_names_its_reader(tmp_path):
 
 
 def test_dirt_of_tables_is_counted():
-    frame = pd.DataFrame({
-        "impression": [1, 1, 1, 2, 2, None, 3, 3], "rank": [0, 1, 2, 0, 1, 0, 0, 1],
-        "clicked": [0, 1, 0, 1, 0, 1, 0, 0], "document": ["a", "b", "a", "a", "b", "a", "c", "d"],
-        "team": ["x", "y", "y", "x", "x", "y", "y", None],
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "impression": [1, 1, 1, 2, 2, None, 3, 3],
+            "rank": [0, 1, 2, 0, 1, 0, 0, 1],
+            "clicked": [0, 1, 0, 1, 0, 1, 0, 0],
+            "document": ["a", "b", "a", "a", "b", "a", "c", "d"],
+            "team": ["x", "y", "y", "x", "x", "y", "y", None],
+        }
+    )
     log, dropped = read_team_draft_table(frame)
     missing = "row without an impression, a document or a rank"
     assert dropped == {missing: 1, "document twice in a list": 1, LACKING: 1}
@@ -169,20 +173,32 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
     ("frame", "columns", "message"),
     [
         (TWO.assign(team="x"), None, r"team: expected at least two teams, got \['x'\]"),
-        (TWO.assign(clicked=3), None, "column 'clicked': expected 0 or 1, got 3; write 1 for repeated clicks"),
+        (
+            TWO.assign(clicked=3),
+            None,
+            "column 'clicked': expected 0 or 1, got 3; write 1 for repeated clicks",
+        ),
         (TWO.assign(team=["x", None], impression=None), None, "team: expected at least two teams, got none"),
         (
-            SEARCH, None, "table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to "
+            SEARCH,
+            None,
+            "table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to "
             r"impression or a usual name \(impression_id, list, list_id\), or specify columns=",
         ),
         (
-            SEARCH.rename(columns={"doc": "sku"}), None, "table: expected columns 'impression', 'document', got "
+            SEARCH.rename(columns={"doc": "sku"}),
+            None,
+            "table: expected columns 'impression', 'document', got "
             "search, rank, sku, team, clicked; rename them, or specify columns=",
         ),
-        (SEARCH, {"impression": "other"}, "table: expected a column 'other', .*; specify others with columns="),
+        (
+            SEARCH,
+            {"impression": "other"},
+            "table: expected a column 'other', .*; specify others with columns=",
+        ),
         (SEARCH, {"list": "search"}, r"columns: expected some of impression, document, .*, got 'list'"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_table_of_drafts_is_refused(frame, columns, message):
     refused(message, read_team_draft_table, frame, columns=columns)
     assert len(read_team_draft_table(SEARCH, columns={"impression": "search"}).log.impressions) == 1

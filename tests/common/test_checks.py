@@ -65,9 +65,14 @@ def test_flags_and_choices():
 
 def test_fields_are_spelled_for_python_and_for_the_command_line():
     error = checks.BadInput(
-        "solver", "expected 'newton' with {loss}, got '{tol}'", "raise {tol}, state {positive=True} or {views=3}",
-        value="sgd", at="[2]", code="model.solver", others={"loss": "hinge"},
-    )  # fmt: skip
+        "solver",
+        "expected 'newton' with {loss}, got '{tol}'",
+        "raise {tol}, state {positive=True} or {views=3}",
+        value="sgd",
+        at="[2]",
+        code="model.solver",
+        others={"loss": "hinge"},
+    )
     assert str(error) == (
         "solver='sgd'[2]: expected 'newton' with loss='hinge', got '{tol}'; raise tol=, state positive=True or views=3 "
         "(model.solver)"

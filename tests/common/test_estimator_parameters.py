@@ -17,9 +17,16 @@ from structsvm.dask import DaskStructuralRanker, DaskStructuralRankerCV
 from structsvm.features import LeafFeatures
 
 RANKERS = [
-    *(c for name in structsvm.__all__ if isinstance(c := getattr(structsvm, name), type) and hasattr(c, "score")),
-    ClickSVMCV, DaskStructuralRanker, DaskStructuralRankerCV, LeafFeatures,
-]  # fmt: skip
+    *(
+        c
+        for name in structsvm.__all__
+        if isinstance(c := getattr(structsvm, name), type) and hasattr(c, "score")
+    ),
+    ClickSVMCV,
+    DaskStructuralRanker,
+    DaskStructuralRankerCV,
+    LeafFeatures,
+]
 
 
 @pytest.mark.parametrize("cls", RANKERS)
@@ -77,8 +84,9 @@ def test_a_class_says_what_differs():
 
 
 @pytest.mark.parametrize(
-    "name", ["StructuralRanker", "SVMMap", "SVMRoc", "SVMNDCG", "PairwiseSVM", "OrdinalSVM", "SVMDiv", "ClickSVM"]
-)  # fmt: skip
+    "name",
+    ["StructuralRanker", "SVMMap", "SVMRoc", "SVMNDCG", "PairwiseSVM", "OrdinalSVM", "SVMDiv", "ClickSVM"],
+)
 def test_no_seed_where_training_is_deterministic(name):
     with pytest.raises(TypeError, match="random_state"):
         getattr(structsvm, name)(random_state=0)

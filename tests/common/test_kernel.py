@@ -65,9 +65,14 @@ def test_an_edited_callee_is_compiled_anew_and_nothing_else(room, tmp_path, cach
 
 @pytest.mark.parametrize(
     "missing",
-    ["caching.CompileResultCacheImpl", "caching.UserWideCacheLocator", "event.register",
-     "serialize.dumps", "registry.CPUDispatcher"],
-)  # fmt: skip
+    [
+        "caching.CompileResultCacheImpl",
+        "caching.UserWideCacheLocator",
+        "event.register",
+        "serialize.dumps",
+        "registry.CPUDispatcher",
+    ],
+)
 def test_where_numba_lacks_a_name_its_own_compilation_and_cache_are_used(room, run, missing):
     module, name = missing.split(".")
     # a copy of Numba's module without the name, as Numba would use a new name itself

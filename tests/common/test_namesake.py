@@ -15,9 +15,13 @@ def test_the_other_project_is_refused(tmp_path, record):
     (tmp_path / "structsvm").symlink_to(Path(structsvm.__file__).parent)
     (tmp_path / record).mkdir()
     run = subprocess.run(
-        [sys.executable, "-c", "import structsvm"], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", "import structsvm"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 1
     last = run.stderr.splitlines()[-1]
     assert last.startswith("ImportError: structsvm: another project of this name, structsvm-0.2.1")

@@ -20,9 +20,12 @@ def cluster_of(n_workers, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster = LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL,
+            n_workers=n_workers,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
             **options,
-        )  # fmt: skip
+        )
         client = Client(cluster, set_as_default=False)
     try:
         yield client

@@ -400,11 +400,14 @@ def at(values, row, value, kind=None):
         (lambda c: {"y": at(c["y"], 3, np.nan, float)}, r"1: y\[3\]: expected a finite number, got nan"),
         (lambda c: {"qid": c["qid"].astype(str)}, "partition 1: expected query ids that are integers"),
         (lambda c: {"qid": at(c["qid"], 3, np.nan, float)}, r"1: qid\[3\]: expected an int or a string"),
-        (lambda c: {"qid": at(c["qid"], 3, np.nan, "category")}, r"1: qid\[3\]: expected .*, got a missing one"),
+        (
+            lambda c: {"qid": at(c["qid"], 3, np.nan, "category")},
+            r"1: qid\[3\]: expected .*, got a missing one",
+        ),
         (lambda c: {"qid": None}, "partition 1: qid: expected the query of each row, got none"),
         (lambda c: {"y": None}, "partition 1: y: expected one number per row, got none"),
     ],
-)  # fmt: skip
+)
 def test_bad_partitions_are_named(change, message, client, frame):
     refused(message, ranker(client).fit, frames_of(frame, change))
 
@@ -452,8 +455,13 @@ def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
         (path, None, {}, r"numbers in the column 'title', got .*; name the columns .* with features="),
         (path, "grade", {}, r"expected a column 'grade' for the label, .*; name it with y="),
         (wide, "label", {"qid": "qid", "features": ["f9"]}, "features: expected columns of X, got 'f9'"),
-        (da.from_array(data.X), None, {"features": NAMES}, "features: expected none, because only a DataFrame"),
-    ):  # fmt: skip
+        (
+            da.from_array(data.X),
+            None,
+            {"features": NAMES},
+            "features: expected none, because only a DataFrame",
+        ),
+    ):
         refused(message, ranker(client).fit, X, y, **options)
 
 

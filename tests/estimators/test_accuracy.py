@@ -37,9 +37,13 @@ def optimum(X, C, importance):
         return 0.5 * w @ w - alpha.sum(), Z @ w - 1.0
 
     result = minimize(
-        negative, cap / 2, jac=True, bounds=[(0, c) for c in cap], method="L-BFGS-B",
+        negative,
+        cap / 2,
+        jac=True,
+        bounds=[(0, c) for c in cap],
+        method="L-BFGS-B",
         options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-14, "gtol": 1e-9},
-    )  # fmt: skip
+    )
     return -result.fun
 
 

@@ -50,9 +50,12 @@ def test_mask_equals_separate_rows(data, make, scale):
     model = CoRegularizedSGD(n_steps=2000, scale=scale, random_state=0)
     masked = clone(model).fit(X, y, qid=data.qid, unlabeled=unlabeled)
     apart = clone(model).fit(
-        X[~unlabeled], data.y[~unlabeled], qid=data.qid[~unlabeled],
-        X_unlabeled=X[unlabeled], qid_unlabeled=data.qid[unlabeled],
-    )  # fmt: skip
+        X[~unlabeled],
+        data.y[~unlabeled],
+        qid=data.qid[~unlabeled],
+        X_unlabeled=X[unlabeled],
+        qid_unlabeled=data.qid[unlabeled],
+    )
     assert (masked.coef_ == apart.coef_).all()
     supervised = (
         clone(model).set_params(mu=0.0).fit(X[~unlabeled], data.y[~unlabeled], qid=data.qid[~unlabeled])
@@ -133,9 +136,11 @@ def test_grid_search_with_unlabeled_rows(data):
     with config_context(enable_metadata_routing=True):
         for extra in ({"unlabeled": unlabeled}, {"X_unlabeled": more.X, "qid_unlabeled": more.qid}):
             search = GridSearchCV(
-                CoRegularizedSGD(n_steps=500, random_state=0), {"mu": [0.0, 0.1], "views": [2, [[0, 1], [2, 3]]]},
-                cv=GroupKFold(2), error_score="raise",
-            ).fit(data.X, data.y, qid=data.qid, groups=data.qid, **extra)  # fmt: skip
+                CoRegularizedSGD(n_steps=500, random_state=0),
+                {"mu": [0.0, 0.1], "views": [2, [[0, 1], [2, 3]]]},
+                cv=GroupKFold(2),
+                error_score="raise",
+            ).fit(data.X, data.y, qid=data.qid, groups=data.qid, **extra)
             assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
@@ -155,7 +160,11 @@ def test_grid_search_with_unlabeled_rows(data):
         ({"l": -1}, {}, "l=-1"),
         ({}, {"unlabeled": [True]}, "unlabeled: expected one bool for each of the 600 rows"),
         ({}, {"unlabeled": np.ones(600, dtype=bool)}, "no labelled row"),
-        ({}, {"unlabeled": np.ones(600, dtype=bool), "X_unlabeled": [[1.0]]}, "either unlabeled= or X_unlabeled="),
+        (
+            {},
+            {"unlabeled": np.ones(600, dtype=bool), "X_unlabeled": [[1.0]]},
+            "either unlabeled= or X_unlabeled=",
+        ),
         ({}, {"qid_unlabeled": [1]}, "requires X_unlabeled"),
         ({}, {"unlabeled": np.zeros(600, dtype=bool), "qid_unlabeled": [1]}, "requires X_unlabeled"),
         ({}, {"X_unlabeled": [[1.0], [2.0]]}, "^X_unlabeled: X has 1 features"),
@@ -163,7 +172,7 @@ def test_grid_search_with_unlabeled_rows(data):
         ({}, {"X_unlabeled": np.eye(6), "qid_unlabeled": [1]}, "^X_unlabeled: qid: expected 6 ids"),
         ({}, {"X_unlabeled": sparse.csr_matrix(np.eye(6))}, "one dense and one sparse"),
     ],
-)  # fmt: skip
+)
 def test_bad_input(data, options, extra, message):
     rejected(message, CoRegularizedSGD(**options).fit, data.X, data.y, qid=data.qid, **extra)
 

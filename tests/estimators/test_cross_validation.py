@@ -124,7 +124,10 @@ test_bad_input_is_named = rejections(
     ({"cv": [([0, 1], [2.0])]}, "cv, test part 0: expected an array of query indices"),
     ({"cv": [([0, 0], [2])]}, "cv, training part 0: expected each query once"),
     ({"cv": [([0, 1], [1, 2])]}, "cv, split 0: query 1 is in both the training and the test part"),
-    ({"cv": [([0], [1, 2]), ([3], [2])]}, "expected each query in at most one test part, got query 2 in several"),
+    (
+        {"cv": [([0], [1, 2]), ([3], [2])]},
+        "expected each query in at most one test part, got query 2 in several",
+    ),
     ({"Cs": []}, r"Cs=\[\]: expected a sequence"),
     ({"Cs": 1.0}, r"Cs=1\.0: expected a sequence"),
     ({"Cs": "1"}, "Cs='1': expected a sequence"),
@@ -133,7 +136,7 @@ test_bad_input_is_named = rejections(
     ({"scoring": "accuracy"}, "metric='accuracy': expected one of"),
     ({"convention": "mine"}, "convention='mine': expected one of"),
     ({"tol": 0}, "tol=0: expected a number"),
-)  # fmt: skip
+)
 
 
 def test_a_training_part_without_a_constraint_is_named():

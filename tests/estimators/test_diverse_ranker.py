@@ -255,7 +255,7 @@ def test_ambient_all_results(shared_data):
             features=1 / np.arange(1, len(o) + 1)[:, None],
         )
         for o in data.sets
-    ]  # fmt: skip
+    ]
     losses = np.empty(len(sets))
     for fold in range(4):
         rows = [i for i in range(len(sets)) if i % 4 != fold]

@@ -343,11 +343,15 @@ def test_bad_data(model):
     [
         SVMDiv(k=2),
         SVMDiv(
-            C=3, k=2, levels=[Level.title(), Level.share(0.25), Level.neighbours(0.2)],
-            document_features=["rank", "centroid"], positive="benefits", prediction="swap",
+            C=3,
+            k=2,
+            levels=[Level.title(), Level.share(0.25), Level.neighbours(0.2)],
+            document_features=["rank", "centroid"],
+            positive="benefits",
+            prediction="swap",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_saved_model_comes_back(model, tmp_path):
     texts = ["red rose garden", "rose garden", "blue sea ship", "sea ship sail", "night sky"]
     sets = [CandidateSet(texts, titles=["rose", "", "sea", "sea", "sky"])] * 3

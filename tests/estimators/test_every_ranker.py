@@ -101,9 +101,16 @@ class Nonsense:
 
 # called with what is found, passed on to NumPy, or read only where there are trees or a log of clicks
 UNCHECKED = {
-    "callback", "growth_callback", "random_state", "scoring", "categorical_features", "leaves", "clip", "propensities",
+    "callback",
+    "growth_callback",
+    "random_state",
+    "scoring",
+    "categorical_features",
+    "leaves",
+    "clip",
+    "propensities",
     "weighting",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("estimator", EACH, ids=repr)

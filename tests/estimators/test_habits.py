@@ -39,8 +39,14 @@ def fitting(model, y=y, qid=QID, **given):
 
 test_what_is_meant_is_said = refusals(
     called,
-    (fitting(SVMMap(), group=[6, 6]), r"group: .* instead of group sizes, got 2 numbers; pass qid=.*np\.repeat"),
-    (fitting(PairwiseSVM(), qid=[6, 6]), "expected 12 ids, .* got 2; their sum is the number of rows, as for group"),
+    (
+        fitting(SVMMap(), group=[6, 6]),
+        r"group: .* instead of group sizes, got 2 numbers; pass qid=.*np\.repeat",
+    ),
+    (
+        fitting(PairwiseSVM(), qid=[6, 6]),
+        "expected 12 ids, .* got 2; their sum is the number of rows, as for group",
+    ),
     (fitting(LambdaRank(), qid=[6, 7]), "qid: expected 12 ids, .* got 2$"),
     (fitting(SVMMap(), sample_weight=[1.0, 2.0]), "sample_weight: .* per row, .*, got one per query"),
     (fitting(SVMMap(), "lab"), "y: expected one label per row, got 'lab'; pass the column"),
@@ -56,15 +62,24 @@ test_what_is_meant_is_said = refusals(
     (lambda: check_method("lightgmb"), r"did you mean 'lightgbm'\?"),
     (lambda: check_method("svm-ndgc"), r"did you mean 'ndcg'\?"),
     (lambda: check_method("ndgc@10"), r"did you mean 'ndcg@10'\?"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (fitting(TreeRanker(), categorical_feature=1), "'categorical_features' is a parameter of TreeRanker$"),
-        (fitting(TreeRanker(), callbacks=1), "TreeRanker.fit: no argument 'callbacks'; 'callback' is a parameter"),
-        (fitting(LambdaRank(), eval_set=1), "'eval_set'; expected one of X, y, qid, .*, validation, verbose$"),
+        (
+            fitting(TreeRanker(), categorical_feature=1),
+            "'categorical_features' is a parameter of TreeRanker$",
+        ),
+        (
+            fitting(TreeRanker(), callbacks=1),
+            "TreeRanker.fit: no argument 'callbacks'; 'callback' is a parameter",
+        ),
+        (
+            fitting(LambdaRank(), eval_set=1),
+            "'eval_set'; expected one of X, y, qid, .*, validation, verbose$",
+        ),
         (fitting(LambdaRank(), early_stopping_rounds=5), "'n_iter_no_change' is a parameter of LambdaRank$"),
         (fitting(SVMMap(), C=1), "SVMMap.fit: no argument 'C'; 'C' is a parameter of SVMMap$"),
         (fitting(SVMMap(), init_score=1), "'init_score'; expected one of X, y, qid, sample_weight, verbose$"),
@@ -75,7 +90,7 @@ test_what_is_meant_is_said = refusals(
         (lambda: SVMMap(max_pases=1), "did you mean 'max_passes'"),
         (lambda: SVMMap(verbose=1), "SVMMap: no parameter 'verbose'; pass verbose to fit"),
     ],
-)  # fmt: skip
+)
 def test_names_that_no_call_has(call, message):
     with pytest.raises(TypeError, match=message):
         call()
@@ -87,8 +102,9 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("loss", "plain"), [("MAP", "map"), ("AP", "map"), ("NDCG@3", "ndcg@3"), ("rr@3", "mrr@3"), ("P_2", "precision@2")]
-)  # fmt: skip
+    ("loss", "plain"),
+    [("MAP", "map"), ("AP", "map"), ("NDCG@3", "ndcg@3"), ("rr@3", "mrr@3"), ("P_2", "precision@2")],
+)
 def test_losses_as_other_programs_spell_them(loss, plain):
     ours, theirs = (StructuralRanker(name).fit(X, y, qid=QID) for name in (plain, loss))
     assert theirs.loss == loss
@@ -138,9 +154,11 @@ def test_text_in_predict():
 def test_scale_is_warned_of_once_a_fit(kind):
     wide = X * [1.0, 1e-4]
     given = {
-        "dense": wide, "float32": wide.astype(np.float32), "sparse": sparse.csr_matrix(wide),
+        "dense": wide,
+        "float32": wide.astype(np.float32),
+        "sparse": sparse.csr_matrix(wide),
         "frame": pd.DataFrame(wide, columns=["bm25", "age"]),
-    }[kind]  # fmt: skip
+    }[kind]
     named = "'bm25' against 'age'" if kind == "frame" else "feature 1 against feature 2"
     with pytest.warns(FeatureScaleWarning, match=f"{named}.*scale='zscore'") as caught:
         SVMMap().fit(given, y, qid=qid)
@@ -150,8 +168,15 @@ def test_scale_is_warned_of_once_a_fit(kind):
 
 @pytest.mark.parametrize(
     ("scale", "factor"),
-    [("minmax", 1e-6), ("zscore", 1e-6), ("query-minmax", 1e-6), ("none", 1.0), ("none", 1 / 300), ("none", 0.0)],
-)  # fmt: skip
+    [
+        ("minmax", 1e-6),
+        ("zscore", 1e-6),
+        ("query-minmax", 1e-6),
+        ("none", 1.0),
+        ("none", 1 / 300),
+        ("none", 0.0),
+    ],
+)
 def test_scaled_similar_and_constant_features_are_not_warned_of(scale, factor):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

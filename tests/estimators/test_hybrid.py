@@ -61,10 +61,19 @@ def qdrant(lists, weights, k=1):
 EMULATED = {
     "opensearch-hybrid": opensearch,
     "opensearch-lower-bounds": lambda lists, weights: opensearch(lists, weights, lower=0.0),
-    "opensearch-l2": l2, "opensearch-rrf": rrf, "elasticsearch-linear": elasticsearch, "elasticsearch-l2": l2,
-    "elasticsearch-rrf": rrf, "qdrant-rrf": qdrant, "weaviate": elasticsearch, "vespa": elasticsearch,
-    "vespa-rrf": rrf, "langchain": rrf, "llamaindex": elasticsearch, "sql": elasticsearch,
-}  # fmt: skip
+    "opensearch-l2": l2,
+    "opensearch-rrf": rrf,
+    "elasticsearch-linear": elasticsearch,
+    "elasticsearch-l2": l2,
+    "elasticsearch-rrf": rrf,
+    "qdrant-rrf": qdrant,
+    "weaviate": elasticsearch,
+    "vespa": elasticsearch,
+    "vespa-rrf": rrf,
+    "langchain": rrf,
+    "llamaindex": elasticsearch,
+    "sql": elasticsearch,
+}
 
 
 def reversed_pairs(to, pool, weights):
@@ -103,8 +112,9 @@ def lists_of(rng, n=20, size=40, n_runs=4, gain=(3, 1, 0.5)):
             for kept, more in zip(columns, ([str(q)] * len(chosen), chosen, scores), strict=True):
                 kept += list(more)
     named = {
-        f"run{j}": Run.from_arrays(t, [f"d{i:02}" for i in d], s, tag=f"run{j}") for j, (t, d, s) in enumerate(runs)
-    }  # fmt: skip
+        f"run{j}": Run.from_arrays(t, [f"d{i:02}" for i in d], s, tag=f"run{j}")
+        for j, (t, d, s) in enumerate(runs)
+    }
     return named, Qrels.from_arrays(topics, documents, grades)
 
 
@@ -249,11 +259,12 @@ def test_sql_is_a_min_max_of_the_lists():
 @pytest.mark.parametrize(
     ("to", "n", "message"),
     [
-        ("weaviate", 3, "expected 2 for weaviate, got 3"), ("opensearch-hybrid", 6, "expected 2 to 5 .*, got 6"),
+        ("weaviate", 3, "expected 2 for weaviate, got 3"),
+        ("opensearch-hybrid", 6, "expected 2 to 5 .*, got 6"),
         ("vespa", 2, "expected a score of each clause for each document, as vespa computes all"),
         ("solr", 2, "to='solr': expected one of .*'opensearch-hybrid'"),
     ],
-)  # fmt: skip
+)
 def test_what_an_engine_does_not_take_is_refused(to, n, message):
     runs, qrels = lists_of(np.random.default_rng(0), n=6, n_runs=n, gain=(1,) * n)
     rejected(message, hybrid_weights, runs, qrels, to=to)

@@ -36,10 +36,16 @@ def rows(n=30, m=4):
 
 
 RANKERS = [
-    StructuralRanker(), StructuralRankerCV(Cs=[1.0], cv=2), AccuracySVM(), OrdinalSVM(), PairwiseSVM(),
-    PairwiseSGD(n_steps=10), CoRegularizedSGD(n_steps=10), LambdaRank(max_epochs=1),
+    StructuralRanker(),
+    StructuralRankerCV(Cs=[1.0], cv=2),
+    AccuracySVM(),
+    OrdinalSVM(),
+    PairwiseSVM(),
+    PairwiseSGD(n_steps=10),
+    CoRegularizedSGD(n_steps=10),
+    LambdaRank(max_epochs=1),
     TreeRanker(n_trees=2, n_leaves=3, min_rows=1),
-]  # fmt: skip
+]
 
 
 def put(array, place, value):
@@ -84,8 +90,10 @@ def bad_features(X, missing):
             yield r"X\.ind(ices|ptr)\[-?\d+\]: expected .*; the data are damaged", damaged(X, kind, layout)
     yield "X: expected each column once, got 'a' twice", frame.set_axis(["a", "a", "b", "c"], axis=1)
     for kind, column in (
-        ("datetime64", when), ("timedelta64", when - when[0]), ("period", when.to_period("M"))
-    ):  # fmt: skip
+        ("datetime64", when),
+        ("timedelta64", when - when[0]),
+        ("period", when.to_period("M")),
+    ):
         yield f"X: .*got {kind}.* in the column 'age'", frame.assign(age=column)
     for size in (1e101, 1e200, 1e300):
         yield r"X\[0, 0\], query q0: expected a number up to 1e\+100 in magnitude, got ", np.abs(X + 1) * size

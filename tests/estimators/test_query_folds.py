@@ -90,9 +90,14 @@ def test_the_same_ids_in_other_data_are_no_cut():
 def test_ids_reach_the_steps_of_a_pipeline():
     pipeline = make_pipeline(QueryScaler("minmax"), SVMMap())
     scores = cross_val_score(
-        pipeline, DATA.X, DATA.y, cv=QueryKFold(3), scoring=make_scorer("map"), params={"qid": DATA.qid},
+        pipeline,
+        DATA.X,
+        DATA.y,
+        cv=QueryKFold(3),
+        scoring=make_scorer("map"),
+        params={"qid": DATA.qid},
         error_score="raise",
-    )  # fmt: skip
+    )
     direct = cross_val_score(
         SVMMap(scale="query-minmax"), DATA.X, DATA.y, cv=QueryKFold(3), params={"qid": DATA.qid}
     )

@@ -111,9 +111,14 @@ def test_frames_with_a_column_qid(library, names):
 @pytest.mark.filterwarnings("ignore:AccuracySVM")
 @pytest.mark.parametrize(
     "model",
-    [SVMMap(C=10, tol=1e-6), PairwiseSVM(C=10, tol=1e-6), OrdinalSVM(10, tol=1e-6), AccuracySVM("acc2", tol=1e-6)],
+    [
+        SVMMap(C=10, tol=1e-6),
+        PairwiseSVM(C=10, tol=1e-6),
+        OrdinalSVM(10, tol=1e-6),
+        AccuracySVM("acc2", tol=1e-6),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_weight_two_is_the_query_twice_and_zero_is_none(model):
     weight = np.where(QID < 5, 2.0, np.where(QID >= 20, 0.0, 1.0))
     weighted = clone(model).fit(X, Y, qid=QID, sample_weight=weight)
@@ -301,7 +306,7 @@ class Described:
     + [(Described(label="mine", k=3), "map"), (Described(label="roc", k=3), "map")]
     + [(Described(label="err", k=3), "err@3")],
     ids=lambda given: given if isinstance(given, str) else type(given).__name__,
-)  # fmt: skip
+)
 def test_an_oracle_is_scored_by_what_it_names(loss, measure):
     model = StructuralRanker(get_oracle(loss)).fit(X, Y, qid=QID)
     measure = measure or getattr(get_oracle(loss), "measure", loss)

@@ -210,8 +210,11 @@ test_bad_input_is_named = rejections(
         {"penalty": few, "solver": "frank_wolfe"},
         "solver='frank_wolfe': expected .*supports convex constraints and penalties; use solver='one_slack'",
     ),
-    ({"constraints": lambda w: [w["title"] <= -1], "positive": True}, "<= -1.0.* and 'positive=True' together"),
-)  # fmt: skip
+    (
+        {"constraints": lambda w: [w["title"] <= -1], "positive": True},
+        "<= -1.0.* and 'positive=True' together",
+    ),
+)
 
 
 def test_names_need_a_frame():

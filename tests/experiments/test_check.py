@@ -115,14 +115,17 @@ def test_what_was_computed_in_a_kept_folder_is_not_computed_again(trial, tmp_pat
 @pytest.mark.parametrize(
     ("before", "now", "found"),
     [
-        ({"a": {"cpu seconds": 1, "b": [1, 2.0]}}, {"a": {"cpu seconds": 2, "b": [1, 2.5]}},
-         ["t.json a.b[1]: 2.0 -> 2.5 (+0.5)"]),
+        (
+            {"a": {"cpu seconds": 1, "b": [1, 2.0]}},
+            {"a": {"cpu seconds": 2, "b": [1, 2.5]}},
+            ["t.json a.b[1]: 2.0 -> 2.5 (+0.5)"],
+        ),
         ({"MAP": "0.5"}, {"MAP": "0.4"}, ["t.json MAP: '0.5' -> '0.4' (-0.1)"]),
         ({"commit": "a", "seconds": 1, "CPU": 1}, {"commit": "b"}, []),
         ({"a": 1}, {"b": None}, ["t.json a: 1 -> 'nothing'", "t.json b: 'nothing' -> None"]),
         ({"a": 1}, {"a": True}, ["t.json a: 1 -> True (+0)"]),
     ],
-)  # fmt: skip
+)
 def test_values_of_records(check, before, now, found, tmp_path):
     for name, record in (("before", before), ("t", now)):
         (tmp_path / name).mkdir()

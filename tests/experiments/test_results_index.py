@@ -54,14 +54,24 @@ def test_verdicts_name_figures_that_are_listed(index):
 def test_a_thesis_is_shown_by_chapter(index):
     rows, items = [("**Table 2.1**: x",), ("**Figure 3.1**: x",)], [("OP 1, (2.3)",), ("OP 2",), ("(4.1)",)]
     assert list(index.by_chapter(rows, items)) == [
-        ("### Chapter 2", rows[:1], items[:2]), ("### Chapter 3", rows[1:], []), ("### Chapter 4", [], items[2:])
-    ]  # fmt: skip
+        ("### Chapter 2", rows[:1], items[:2]),
+        ("### Chapter 3", rows[1:], []),
+        ("### Chapter 4", [], items[2:]),
+    ]
 
 
 def test_a_figure_without_a_verdict_is_an_error(index):
     paper = {"key": "p", "title": "P", "script": "s", "rows": [{"name": "Figure 1", "what": "it"}]}
-    said = {"ours": "3 | 4", "our length": "2", "paper length": "9", "verdict": "agrees", "reason": "R.",
-            "part": "a", "quick form": True, "cpu seconds": 150}  # fmt: skip
+    said = {
+        "ours": "3 | 4",
+        "our length": "2",
+        "paper length": "9",
+        "verdict": "agrees",
+        "reason": "R.",
+        "part": "a",
+        "quick form": True,
+        "cpu seconds": 150,
+    }
     found = {"s": {"command": "run s", "cpu seconds": 200, "figures": {"p: Figure 1": said}}}
     text = index.page([paper], found)
     row = r"| **Figure 1**: it | [agrees](results/s/s.md) | 3 \| 4 R. | quick form: 2; 9 | `s.py --only a` | 2 min |"

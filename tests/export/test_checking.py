@@ -124,8 +124,12 @@ def stump(threshold, missing=()):
 def test_an_unset_feature_goes_where_0_goes_or_a_missing_value():
     X = np.array([[-1.0, 0], [2.0, 0], [np.nan, 0]])
     for missing, how, expected in (
-        ((), "auto", 1), ((0,), "auto", 3), ((0,), "zero", 1), ((), "missing", 3), ((), {"feature_1": "missing"}, 3),
-    ):  # fmt: skip
+        ((), "auto", 1),
+        ((0,), "auto", 3),
+        ((0,), "zero", 1),
+        ((), "missing", 3),
+        ((), {"feature_1": "missing"}, 3),
+    ):
         model = stump(0.5, missing)
         for to, score in (("elasticsearch", score_plugin), ("solr", score_solr)):
             with warnings.catch_warnings():

@@ -161,10 +161,20 @@ def garble(path):
         lambda path: path.write_bytes(b"\x80\x04\x95\x0c"),  # how a pickle begins
     ],
     ids=[
-        "empty", "text", "truncated", "beginning", "garbled", "other npz", "pickled", "other format", "nested",
-        "number", "npy", "pickle",
+        "empty",
+        "text",
+        "truncated",
+        "beginning",
+        "garbled",
+        "other npz",
+        "pickled",
+        "other format",
+        "nested",
+        "number",
+        "npy",
+        "pickle",
     ],
-)  # fmt: skip
+)
 @pytest.mark.filterwarnings("ignore:unclosed file")
 def test_other_files_are_refused(model_file, spoil):
     spoil(model_file)

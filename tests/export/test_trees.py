@@ -145,13 +145,18 @@ def said_of(model, to, names, **options):
 @pytest.mark.parametrize(
     ("to", "version", "warnings"),
     [
-        ("opensearch", None, ["3.2 to 3.7", "before 3.2 counts"]), ("opensearch", "3.8", []),
-        ("opensearch", "3.5", ["3.2 to 3.7"]), ("opensearch", "3.1", ["before 3.2 counts"]),
-        ("elasticsearch", None, ["releases of the plugin before 2024"]), ("elastic", None, []),
-        ("solr", None, ['"defaultValue": "NaN"']), ("solr", "9.1", ["Solr before 9.2 counts these as 0"]),
-        ("lightgbm", None, []), ("onnx", None, []),
+        ("opensearch", None, ["3.2 to 3.7", "before 3.2 counts"]),
+        ("opensearch", "3.8", []),
+        ("opensearch", "3.5", ["3.2 to 3.7"]),
+        ("opensearch", "3.1", ["before 3.2 counts"]),
+        ("elasticsearch", None, ["releases of the plugin before 2024"]),
+        ("elastic", None, []),
+        ("solr", None, ['"defaultValue": "NaN"']),
+        ("solr", "9.1", ["Solr before 9.2 counts these as 0"]),
+        ("lightgbm", None, []),
+        ("onnx", None, []),
     ],
-)  # fmt: skip
+)
 def test_features_with_missing_values_are_named_where_engines_differ(to, version, warnings, tmp_path):
     data = make_taught("forest", 20, 20, 3, dtype=np.float64)
     data.X[::7, 1] = np.nan

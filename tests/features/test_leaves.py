@@ -95,9 +95,15 @@ def grown_elsewhere(library, rng, X, y):
         zero, use = (bool(v) for v in rng.random(2) < 0.3)
         refused = "train with zero_as_missing=False" if zero else None
         model = lightgbm.LGBMRegressor(
-            n_estimators=3, num_leaves=int(rng.integers(2, 9)), min_child_samples=2, zero_as_missing=zero,
-            use_missing=not use, verbosity=-1, n_jobs=1, random_state=seed,
-        )  # fmt: skip
+            n_estimators=3,
+            num_leaves=int(rng.integers(2, 9)),
+            min_child_samples=2,
+            zero_as_missing=zero,
+            use_missing=not use,
+            verbosity=-1,
+            n_jobs=1,
+            random_state=seed,
+        )
         if library == "lightgbm":
             model.fit(X, y, categorical_feature=[3] if rng.random() < 0.5 else "auto")
             return model, refused, lambda rows: model.predict(rows, pred_leaf=True)
@@ -132,10 +138,16 @@ def grown_elsewhere(library, rng, X, y):
         model.fit(X, y > 1)
         return model, None, lambda rows: model.apply(rows).reshape(len(rows), -1)
     model.set_params(max_features=float(rng.choice([0.3, 0.5, 1.0]))).fit(X, y)
-    return model, None, lambda rows: np.column_stack([
-        one.tree_.apply(rows[:, own].astype(np.float32))
-        for one, own in zip(model.estimators_, model.estimators_features_, strict=True)
-    ])  # fmt: skip
+    return (
+        model,
+        None,
+        lambda rows: np.column_stack(
+            [
+                one.tree_.apply(rows[:, own].astype(np.float32))
+                for one, own in zip(model.estimators_, model.estimators_features_, strict=True)
+            ]
+        ),
+    )
 
 
 WITHOUT_MISSING = "GradientBoostingRegressor", "BaggingRegressor", "IsolationForest"
@@ -144,10 +156,16 @@ WITHOUT_MISSING = "GradientBoostingRegressor", "BaggingRegressor", "IsolationFor
 @pytest.mark.parametrize(
     "library",
     [
-        "lightgbm", "lightgbm of pandas", "xgboost", "HistGradientBoostingRegressor", "RandomForestRegressor",
-        "ExtraTreesClassifier", "DecisionTreeRegressor", *WITHOUT_MISSING,
+        "lightgbm",
+        "lightgbm of pandas",
+        "xgboost",
+        "HistGradientBoostingRegressor",
+        "RandomForestRegressor",
+        "ExtraTreesClassifier",
+        "DecisionTreeRegressor",
+        *WITHOUT_MISSING,
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("seed", range(10))
 def test_trees_of_other_libraries(library, seed):
     """Leaves agree on the rows, near them, with missing values and new categories; or the model is refused."""
@@ -325,9 +343,12 @@ def test_rows_are_the_matrix(n_bins, n_leaves):
     assert (rows[some].tocsr() != matrix[some]).nnz == 0
     for first, last in ((2, 4), (1, 6), (0, 7), (3, 4), (0, 0)):
         part = rows.of_trees(first, last)
-        assert (part.tocsr() != sparse.hstack([
-            matrix[:, leaves.starts_[first] : leaves.starts_[last]], matrix[:, leaves.starts_[7] :]
-        ]).tocsr()).nnz == 0  # fmt: skip
+        assert (
+            part.tocsr()
+            != sparse.hstack(
+                [matrix[:, leaves.starts_[first] : leaves.starts_[last]], matrix[:, leaves.starts_[7] :]]
+            ).tocsr()
+        ).nnz == 0
         again = part[:3].of_trees(0, last - first).codes[:, : last - first]
         assert (again == rows.codes[:3, first:last]).all()
     for one, other in ((rows @ w, plain @ w), (rows[2:7] @ w, plain[2:7] @ w)):
@@ -357,9 +378,16 @@ def test_bags_are_runs_on_some_of_the_queries_whose_trees_stand_in_turn():
         X, label=y >= 1, group=[LENGTH] * N_QUERIES, categorical_feature=[3], params=QUIET
     )
     options = {
-        "objective": "lambdarank", "lambdarank_truncation_level": LENGTH, "num_leaves": 5, "deterministic": True,
-        "force_row_wise": True, "bagging_fraction": 0.7, "bagging_freq": 1, "bagging_by_query": True, **QUIET,
-    }  # fmt: skip
+        "objective": "lambdarank",
+        "lambdarank_truncation_level": LENGTH,
+        "num_leaves": 5,
+        "deterministic": True,
+        "force_row_wise": True,
+        "bagging_fraction": 0.7,
+        "bagging_freq": 1,
+        "bagging_by_query": True,
+        **QUIET,
+    }
     seed = int(np.random.RandomState(0).randint(1 << 30))
     for bag, n in enumerate((3, 2, 2)):
         booster = lightgbm.train(options | {"seed": seed + bag}, data, n)
@@ -399,9 +427,14 @@ def test_grades_and_gains_of_the_trees(gain, gains):
     offsets, y = np.arange(0, X.shape[0] + 1, LENGTH), 2 * y
     grown = LeafFeatures(5, 5, relevance=None, gain=gain).grow(X, y, offsets)
     options = {
-        "objective": "lambdarank", "lambdarank_truncation_level": LENGTH, "num_leaves": 5, "deterministic": True,
-        "force_row_wise": True, "label_gain": gains, **QUIET,
-    }  # fmt: skip
+        "objective": "lambdarank",
+        "lambdarank_truncation_level": LENGTH,
+        "num_leaves": 5,
+        "deterministic": True,
+        "force_row_wise": True,
+        "label_gain": gains,
+        **QUIET,
+    }
     booster = lightgbm.train(options, lightgbm.Dataset(X, label=y, group=np.diff(offsets), params=QUIET), 5)
     assert (codes_of(grown, X) == booster.predict(X, pred_leaf=True)).all()
 
@@ -498,19 +531,30 @@ def test_names_of_edges_that_are_alike_in_six_digits_differ():
 
 def tree(**changes):
     fields = {
-        "feature": [0, 1], "threshold": [0.5, 1.5], "nan_left": [False, True], "left": [~0, ~1], "right": [1, ~2],
-        "n_leaves": 3, "categories": {},
-    }  # fmt: skip
+        "feature": [0, 1],
+        "threshold": [0.5, 1.5],
+        "nan_left": [False, True],
+        "left": [~0, ~1],
+        "right": [1, ~2],
+        "n_leaves": 3,
+        "categories": {},
+    }
     return Tree(**(fields | changes))
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"feature": [0, 2]}, {"threshold": [0.5, np.nan]}, {"left": [0, ~1]}, {"left": [~0, ~0]}, {"right": [1, ~3]},
-        {"right": [2, ~2]}, {"n_leaves": 2}, {"left": [~0]},
+        {"feature": [0, 2]},
+        {"threshold": [0.5, np.nan]},
+        {"left": [0, ~1]},
+        {"left": [~0, ~0]},
+        {"right": [1, ~3]},
+        {"right": [2, ~2]},
+        {"n_leaves": 2},
+        {"left": [~0]},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_tree_is_refused(changes):
     Forest.of([tree()], 2)
     rejected("forest: expected", Forest.of, [tree(**changes)], 2)

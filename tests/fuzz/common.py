@@ -33,20 +33,107 @@ MEMORY = 3 << 30
 """Bytes of address space of a child, beyond what it has when it begins."""
 
 NUMBERS = [
-    "0", "-0", "+1", "1.", ".5", ".", "-", "+", "e", "1e", "1e+", "1e5", "1E-5", "1e400", "-1e400", "1e-400", "1e308",
-    "1.8e308", "5e-324", "2e-324", "nan", "NaN", "-nan", "inf", "-Infinity", "infinit", "0x10", "1_000", "1,5", "1.2.3",
-    "--1", "007", "9007199254740993", "9007199254740992.5", "2147483647", "2147483648", "2147483649", "4294967297",
-    "9223372036854775808", "18446744073709551616", "1e999999999999", "0.1", "0.30000000000000004", "\u0661", "1\u0662",
-    "7.2057594037927933e16", "1.00000000000000011102230246251565404236316680908203125", "3.5844466002796428e298",
-    "\uff11", "9" * 19, "9" * 30, "1" * 400, "0." + "0" * 400 + "1", "1" * 5000, "9" * 19 + "e-19",
-]  # fmt: skip
+    "0",
+    "-0",
+    "+1",
+    "1.",
+    ".5",
+    ".",
+    "-",
+    "+",
+    "e",
+    "1e",
+    "1e+",
+    "1e5",
+    "1E-5",
+    "1e400",
+    "-1e400",
+    "1e-400",
+    "1e308",
+    "1.8e308",
+    "5e-324",
+    "2e-324",
+    "nan",
+    "NaN",
+    "-nan",
+    "inf",
+    "-Infinity",
+    "infinit",
+    "0x10",
+    "1_000",
+    "1,5",
+    "1.2.3",
+    "--1",
+    "007",
+    "9007199254740993",
+    "9007199254740992.5",
+    "2147483647",
+    "2147483648",
+    "2147483649",
+    "4294967297",
+    "9223372036854775808",
+    "18446744073709551616",
+    "1e999999999999",
+    "0.1",
+    "0.30000000000000004",
+    "\u0661",
+    "1\u0662",
+    "7.2057594037927933e16",
+    "1.00000000000000011102230246251565404236316680908203125",
+    "3.5844466002796428e298",
+    "\uff11",
+    "9" * 19,
+    "9" * 30,
+    "1" * 400,
+    "0." + "0" * 400 + "1",
+    "1" * 5000,
+    "9" * 19 + "e-19",
+]
 
 PIECES = [
-    b"\0", b"\xef\xbb\xbf", b"\xff", b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\x85", b"\xc2\xa0",
-    b"\xe2\x80\xa8", b"\xf0\x9f\x98\x80", b"\x1b[31m", b"\r", b"\n", b"\r\n", b"\n\n", b"\t", b"\x0b", b"\x0c",
-    b"\x1c", b" ", b"#", b":", b"::", b"qid:", b"docid = ", b"{", b"}", b"[", b"]", b'"', b"\\", b",", b"null",
-    b"NaN", b'"\\ud800"', b'"\\u0000"', b"_", b"x" * 2000, b" " * 5000, b"1:1 " * 500, b"\n" * 300,
-]  # fmt: skip
+    b"\0",
+    b"\xef\xbb\xbf",
+    b"\xff",
+    b"\xff\xfe",
+    b"\xc3",
+    b"\xed\xa0\x80",
+    b"\xc0\x80",
+    b"\x85",
+    b"\xc2\xa0",
+    b"\xe2\x80\xa8",
+    b"\xf0\x9f\x98\x80",
+    b"\x1b[31m",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b"\n\n",
+    b"\t",
+    b"\x0b",
+    b"\x0c",
+    b"\x1c",
+    b" ",
+    b"#",
+    b":",
+    b"::",
+    b"qid:",
+    b"docid = ",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b'"',
+    b"\\",
+    b",",
+    b"null",
+    b"NaN",
+    b'"\\ud800"',
+    b'"\\u0000"',
+    b"_",
+    b"x" * 2000,
+    b" " * 5000,
+    b"1:1 " * 500,
+    b"\n" * 300,
+]
 
 
 def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
@@ -54,15 +141,17 @@ def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
     at = rng.randrange(len(data) + 1)
     end = min(len(data), at + rng.choice((1, 1, 2, 8, 60)))
     before, some, after = data[:at], data[at:end], data[end:]
-    return rng.choice((
-        lambda: before + rng.randbytes(len(some)) + after,
-        lambda: before + after,
-        lambda: before + some * rng.randrange(2, 5) + after,
-        lambda: before if rng.random() < 0.5 else some + after,
-        lambda: before + bytes(byte ^ 1 << rng.randrange(8) for byte in some) + after,
-        lambda: before + bytes(len(some)) + after,
-        *[lambda: before + rng.choice(PIECES) + some + after] * 2,
-    ))()  # fmt: skip
+    return rng.choice(
+        (
+            lambda: before + rng.randbytes(len(some)) + after,
+            lambda: before + after,
+            lambda: before + some * rng.randrange(2, 5) + after,
+            lambda: before if rng.random() < 0.5 else some + after,
+            lambda: before + bytes(byte ^ 1 << rng.randrange(8) for byte in some) + after,
+            lambda: before + bytes(len(some)) + after,
+            *[lambda: before + rng.choice(PIECES) + some + after] * 2,
+        )
+    )()
 
 
 def mutate_tokens(rng: random.Random, data: bytes) -> bytes:
@@ -81,15 +170,17 @@ def mutate_tokens(rng: random.Random, data: bytes) -> bytes:
 def recode(rng: random.Random, data: bytes) -> bytes:
     """Return the text with another encoding or other line ends."""
     text, mark = data.decode("utf-8", "replace"), b"\xef\xbb\xbf"
-    return rng.choice((
-        lambda: mark + data,
-        lambda: text.encode(rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-7"))),
-        lambda: text.encode("latin-1", "replace"),
-        *(partial(data.replace, b"\n", end) for end in (b"\r\n", b"\r", "\N{LINE SEPARATOR}".encode())),
-        lambda: data.rstrip(b"\n"),
-        lambda: data + mark + data,
-        lambda: data + data,
-    ))()  # fmt: skip
+    return rng.choice(
+        (
+            lambda: mark + data,
+            lambda: text.encode(rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-7"))),
+            lambda: text.encode("latin-1", "replace"),
+            *(partial(data.replace, b"\n", end) for end in (b"\r\n", b"\r", "\N{LINE SEPARATOR}".encode())),
+            lambda: data.rstrip(b"\n"),
+            lambda: data + mark + data,
+            lambda: data + data,
+        )
+    )()
 
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -202,9 +293,13 @@ def run_in_child(script, cases, seed):
             failures.append(f"case {at}: the process hung or crashed, and ended with {child.returncode}")
             at += 1
     return {
-        "cases": at, "seed": seed, **dict(sorted(counts.items())), "failures": failures, "grown megabytes": grown,
+        "cases": at,
+        "seed": seed,
+        **dict(sorted(counts.items())),
+        "failures": failures,
+        "grown megabytes": grown,
         "seconds": round(time.monotonic() - began, 1),
-    }  # fmt: skip
+    }
 
 
 def child(start, cases, seed, prepare, run_case):
@@ -272,13 +367,56 @@ def check_refusal(error, path=Path()):
 # ------------------------------------------------------------------------------------------------------
 
 VALUES = (
-    None, True, False, 0, 1, -1, 2, 3, 7, 10**13, 2**31, 2**63, 10**400, -(10**400), 0.5, 1e308, float("nan"),
-    float("inf"), "", "x", "map", "none", "nan", [], {}, [1, 2], {"a": 1}, "\0", "\ud800", "\u00e9" * 50,
-)  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    10**13,
+    2**31,
+    2**63,
+    10**400,
+    -(10**400),
+    0.5,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "map",
+    "none",
+    "nan",
+    [],
+    {},
+    [1, 2],
+    {"a": 1},
+    "\0",
+    "\ud800",
+    "\u00e9" * 50,
+)
 TYPES = (
-    "<f4", "<f8", ">f8", "<i4", "<i8", "|b1", "|u1", "<U3", "<U100000000", "|O", "<c16", "|V8", "<M8[s]", "|S5", "x",
-    "<f2", "<U0",
-)  # fmt: skip
+    "<f4",
+    "<f8",
+    ">f8",
+    "<i4",
+    "<i8",
+    "|b1",
+    "|u1",
+    "<U3",
+    "<U100000000",
+    "|O",
+    "<c16",
+    "|V8",
+    "<M8[s]",
+    "|S5",
+    "x",
+    "<f2",
+    "<U0",
+)
 HEADERS = ("{", "(" * 3000, "{'descr': '<f8'}", "[1, 2", "'''", "{1: {2: 3}}", "\0", "-" * 5000 + "1")
 LENGTHS = (0, 1, 2, 10**13, 2**62, 2**70, -1)
 

@@ -28,14 +28,56 @@ from structsvm.online.clicklog import read_log
 from structsvm.online.statistics import analyse, learn_weights, read_credits
 
 METHODS: list[Any] = [
-    interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),
-    interleaving.Balanced(), interleaving.DocumentConstraints(),
-]  # fmt: skip
+    interleaving.TeamDraft(),
+    interleaving.Probabilistic(),
+    interleaving.Optimized(),
+    interleaving.SOSM(),
+    interleaving.Balanced(),
+    interleaving.DocumentConstraints(),
+]
 ODD: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 7, 0.5, -0.0, 1e18, -1e18, 1e308, 10**30, 10**400, 2**63, 1e-320, "", "x", "1",
-    "\x00", "\ud800", "\x1b[31m", "é" * 50, [], {}, [[]], [None], [1, 1], {"tuple": [1, "a"]}, {"tuple": [[]]},
-    {"rank": 1}, [{"rank": 1}], "a" * 5000, float("nan"), float("inf"), 1e11, 1.7e12, 10**9, 1000, 1001,
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2,
+    7,
+    0.5,
+    -0.0,
+    1e18,
+    -1e18,
+    1e308,
+    10**30,
+    10**400,
+    2**63,
+    1e-320,
+    "",
+    "x",
+    "1",
+    "\x00",
+    "\ud800",
+    "\x1b[31m",
+    "é" * 50,
+    [],
+    {},
+    [[]],
+    [None],
+    [1, 1],
+    {"tuple": [1, "a"]},
+    {"tuple": [[]]},
+    {"rank": 1},
+    [{"rank": 1}],
+    "a" * 5000,
+    float("nan"),
+    float("inf"),
+    1e11,
+    1.7e12,
+    10**9,
+    1000,
+    1001,
+]
 DEEP = {
     f"@{len(start)} {depth}@": start * depth + "1" + end * depth
     for start, end in (("[", "]"), ('{"tuple":[', "]}"))
@@ -152,15 +194,31 @@ def log(rng: random.Random, path: Path) -> bool:
 # ------------------------------------------------------------------------------------------------------
 
 TEXTS: list[Any] = [
-    "a", "b", "c", "\u00e9", "\u65e5\u672c", "", None, "a b", "1", "-3", 'x"y', "x" * 300, "a\0", "\0",
-]  # fmt: skip
+    "a",
+    "b",
+    "c",
+    "\u00e9",
+    "\u65e5\u672c",
+    "",
+    None,
+    "a b",
+    "1",
+    "-3",
+    'x"y',
+    "x" * 300,
+    "a\0",
+    "\0",
+]
 NUMBERS: list[Any] = [1, 2, 3, 0, -7, 2**31, 2**53 + 1, 2**63 - 1]
 LARGE: list[Any] = [1, 2, 2**63, 2**63 + 5, 2**64 - 1]
 BEYOND: list[Any] = [*LARGE, -1, 2**64, 2**70, "a", None, 1.5, True]
 LOST = (
-    "missing query or document", "position out of range", "impression logged again for the same session and query",
-    "position of a list taken twice", "document twice in a list",
-)  # fmt: skip
+    "missing query or document",
+    "position out of range",
+    "impression logged again for the same session and query",
+    "position of a list taken twice",
+    "document twice in a list",
+)
 """Reasons for which an impression is not counted; for others it is."""
 
 
@@ -171,12 +229,15 @@ def rows_of_table(rng: random.Random) -> tuple[list[list[Any]], bool]:
     clicks = rng.choice(([], [], [2, -1, None, 0.5]))
     rows: list[list[Any]] = []
     for k in range(rng.randrange(1, 12)):
-        rows.append([
-            rng.choice(kinds[0]), rng.choice(kinds[1]),
-            rng.choice(positions) if positions and rng.random() < 0.2 else k % 4 + 1,
-            rng.choice(clicks) if clicks and rng.random() < 0.1 else int(rng.random() < 0.3),
-            rng.choice(kinds[2]) if rng.random() < 0.8 else None,
-        ])  # fmt: skip
+        rows.append(
+            [
+                rng.choice(kinds[0]),
+                rng.choice(kinds[1]),
+                rng.choice(positions) if positions and rng.random() < 0.2 else k % 4 + 1,
+                rng.choice(clicks) if clicks and rng.random() < 0.1 else int(rng.random() < 0.3),
+                rng.choice(kinds[2]) if rng.random() < 0.8 else None,
+            ]
+        )
         if rng.random() < 0.1:
             rows.append(list(rows[-1]))
     # a part without any usable impression is refused
@@ -280,9 +341,21 @@ def used(cells: Any) -> None:
 
 
 TIMES: list[Any] = [
-    "2026-01-01T00:00:00Z", "2026-01-01T00:00:05", "2026-01-01T02:00:01+02:00", 1767225600000, None, "", "nonsense", -1,
-    1e30, True, [], "2026-13-01T00:00:00Z", "0001-01-01T00:00:00Z", "2016-12-31T23:59:60Z",
-]  # fmt: skip
+    "2026-01-01T00:00:00Z",
+    "2026-01-01T00:00:05",
+    "2026-01-01T02:00:01+02:00",
+    1767225600000,
+    None,
+    "",
+    "nonsense",
+    -1,
+    1e30,
+    True,
+    [],
+    "2026-13-01T00:00:00Z",
+    "0001-01-01T00:00:00Z",
+    "2016-12-31T23:59:60Z",
+]
 
 
 def ubi(rng: random.Random, path: Path) -> bool:
@@ -310,10 +383,14 @@ def ubi(rng: random.Random, path: Path) -> bool:
                         {"ordinal": pick(k + 1, [0, -1, 2.5, None, "1", 2**40, 1e300])}, [None, "a", []]
                     ),
                 }
-                entries.append({
-                    "action_name": pick(action, ["view", None, 3]), "query_id": pick(f"q{i}", ids),
-                    "timestamp": pick(TIMES[1], TIMES), "event_attributes": pick(attributes, [None, [1], "x"]),
-                })  # fmt: skip
+                entries.append(
+                    {
+                        "action_name": pick(action, ["view", None, 3]),
+                        "query_id": pick(f"q{i}", ids),
+                        "timestamp": pick(TIMES[1], TIMES),
+                        "event_attributes": pick(attributes, [None, [1], "x"]),
+                    }
+                )
     rng.shuffle(entries)
     lines = [json.dumps(entry, ensure_ascii=rng.random() < 0.5).encode() for entry in entries]
     bad = rng.random() < 0.3

@@ -37,11 +37,17 @@ def models():
     diverse = structsvm.SVMDiv(C=10, k=2).fit(SETS, [[[1, 0], [1, 0], [0, 1]]] * 4)
     yield "diverse", diverse, lambda m: m.decision_function(SETS)
     for model in (
-        structsvm.SVMMap(scale="zscore"), structsvm.SVMNDCG(scale="query-minmax"), structsvm.AccuracySVM(),
-        structsvm.StructuralRankerCV(Cs=[0.1, 1.0], cv=2), structsvm.LambdaRank(hidden=(2,), max_epochs=2),
-        structsvm.PairwiseSGD(n_steps=9), structsvm.CoRegularizedSGD(n_steps=9), structsvm.OrdinalSVM(),
-        structsvm.PairwiseSVM(), structsvm.TreeRanker(n_trees=2, n_leaves=3, min_rows=2, n_bins=4, random_state=0),
-    ):  # fmt: skip
+        structsvm.SVMMap(scale="zscore"),
+        structsvm.SVMNDCG(scale="query-minmax"),
+        structsvm.AccuracySVM(),
+        structsvm.StructuralRankerCV(Cs=[0.1, 1.0], cv=2),
+        structsvm.LambdaRank(hidden=(2,), max_epochs=2),
+        structsvm.PairwiseSGD(n_steps=9),
+        structsvm.CoRegularizedSGD(n_steps=9),
+        structsvm.OrdinalSVM(),
+        structsvm.PairwiseSVM(),
+        structsvm.TreeRanker(n_trees=2, n_leaves=3, min_rows=2, n_bins=4, random_state=0),
+    ):
         model.fit(DATA.X, DATA.y, qid=DATA.qid)
         yield type(model).__name__, model, lambda m: m.predict(DATA.X, qid=DATA.qid)
     cells = ClickCells.from_arrays([0] * 4, [2, 1, 2, 1], [1, 2, 1, 2], [0, 1, 0, 1])
@@ -104,10 +110,16 @@ def saved(array):
 def spoil_members(rng, parts, name, other):
     """Exchange, drop, damage or lengthen a member, add an unused one, or one of the same name."""
     raw, more = parts[name], parts[other]
-    return parts | rng.choice((
-        {name: more, other: raw}, {name: None}, {name: mutate_bytes(rng, raw)}, {"unused.npy": rng.randbytes(100)},
-        {name: raw + bytes(1 << 22)}, {f"{name} again": more},
-    ))  # fmt: skip
+    return parts | rng.choice(
+        (
+            {name: more, other: raw},
+            {name: None},
+            {name: mutate_bytes(rng, raw)},
+            {"unused.npy": rng.randbytes(100)},
+            {name: raw + bytes(1 << 22)},
+            {f"{name} again": more},
+        )
+    )
 
 
 def spoil_model(rng, kind, content):

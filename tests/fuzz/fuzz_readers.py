@@ -253,20 +253,79 @@ def truth(word: str, line: int) -> float:
 
 
 GOOD = (
-    "1", "0", "-1", "2.5", ".5", "5.", "1e3", "1E-5", "+4", " 2 ", "true", "FALSE", "0.1", "123456.789", "1e308",
-    "4.9e-324", "9007199254740993", "-0",
-)  # fmt: skip
+    "1",
+    "0",
+    "-1",
+    "2.5",
+    ".5",
+    "5.",
+    "1e3",
+    "1E-5",
+    "+4",
+    " 2 ",
+    "true",
+    "FALSE",
+    "0.1",
+    "123456.789",
+    "1e308",
+    "4.9e-324",
+    "9007199254740993",
+    "-0",
+)
 ODD = (
-    "", "nan", "NaN", "NAN", "inf", "-inf", "x", "1_0", "1,5", "NA", "null", "0x1", "1d", "\u0661", "1e400", "--1",
-    "1 2", "nan(1)", "+nan", '"', "t", "1.0f", "infinity", "+", ".", "e5", "1e", "\u00a02", "\uff12",
-)  # fmt: skip
+    "",
+    "nan",
+    "NaN",
+    "NAN",
+    "inf",
+    "-inf",
+    "x",
+    "1_0",
+    "1,5",
+    "NA",
+    "null",
+    "0x1",
+    "1d",
+    "\u0661",
+    "1e400",
+    "--1",
+    "1 2",
+    "nan(1)",
+    "+nan",
+    '"',
+    "t",
+    "1.0f",
+    "infinity",
+    "+",
+    ".",
+    "e5",
+    "1e",
+    "\u00a02",
+    "\uff12",
+)
 IDS = (
-    ("1", "2", "30"), ("q1", "q 2", "\u00fc", 'a"b', "a,b"), ("007", "7"), ("1.0", "2.0"), ("1", "2.0", "1.0"),
-    ("2e5", "1"), ("1.73e+18", "7"), ("9007199254740993", "9007199254740992"), ("9223372036854775808", "1"),
+    ("1", "2", "30"),
+    ("q1", "q 2", "\u00fc", 'a"b', "a,b"),
+    ("007", "7"),
+    ("1.0", "2.0"),
+    ("1", "2.0", "1.0"),
+    ("2e5", "1"),
+    ("1.73e+18", "7"),
+    ("9007199254740993", "9007199254740992"),
+    ("9223372036854775808", "1"),
     ("9007199254740992.0", "1.0"),
-    ("a", "1.0", "1"), ("-1", "1"), ("1.5", "2.0"), ("", "a"), (" a", "a "), ("1e5", "ab"), ("-0", "0"), ("+1", "1"),
-    ("nan", "x"), tuple(f"d{k}" for k in range(99)), tuple(f"d{k}" for k in range(99)),
-)  # fmt: skip
+    ("a", "1.0", "1"),
+    ("-1", "1"),
+    ("1.5", "2.0"),
+    ("", "a"),
+    (" a", "a "),
+    ("1e5", "ab"),
+    ("-0", "0"),
+    ("+1", "1"),
+    ("nan", "x"),
+    tuple(f"d{k}" for k in range(99)),
+    tuple(f"d{k}" for k in range(99)),
+)
 
 
 def random_csv(rng: random.Random) -> bytes:
@@ -464,10 +523,16 @@ def candidate_sets(rng: random.Random, path: Path) -> bool:
 
 
 KINDS = {
-    "letor": letor, "run": partial(trec, RUN), "csv": partial(csv_table, mutated_csv),
-    "parquet": parquet_table, "other csv": partial(csv_table, random_csv),
-    "letor again": letor, "qrels": partial(trec, QRELS), "scores": scores, "candidates": candidate_sets,
-}  # fmt: skip
+    "letor": letor,
+    "run": partial(trec, RUN),
+    "csv": partial(csv_table, mutated_csv),
+    "parquet": parquet_table,
+    "other csv": partial(csv_table, random_csv),
+    "letor again": letor,
+    "qrels": partial(trec, QRELS),
+    "scores": scores,
+    "candidates": candidate_sets,
+}
 run_case = in_turn(KINDS)
 
 

@@ -1,7 +1,5 @@
 """A service on a temporary store: in this process without sockets, or as real processes on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -197,9 +195,22 @@ class Served:
     def __init__(self, url, log, *, workers=1, keys=False, options=()):
         self.log, self.port = log, free_port()
         self.command = [
-            sys.executable, "-m", "structsvm", "live", "serve", "--host", "127.0.0.1", "--port", str(self.port),
-            "--store", url, "--workers", str(workers), *options, *(() if keys else ("--no-keys",)),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "structsvm",
+            "live",
+            "serve",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--store",
+            url,
+            "--workers",
+            str(workers),
+            *options,
+            *(() if keys else ("--no-keys",)),
+        ]
         self.start()
 
     def start(self):
@@ -300,16 +311,29 @@ def postgres(tmp_path_factory):
 
     def run(*command, **options):
         return subprocess.run(
-            [str(programs / command[0]), *command[1:]], user=identity, check=True, capture_output=True, cwd="/",
-            env={**os.environ, "LC_ALL": "C"}, timeout=120, **options,
-        )  # fmt: skip
+            [str(programs / command[0]), *command[1:]],
+            user=identity,
+            check=True,
+            capture_output=True,
+            cwd="/",
+            env={**os.environ, "LC_ALL": "C"},
+            timeout=120,
+            **options,
+        )
 
     data, port = folder / "data", free_port()
     run("initdb", "-D", str(data), "-U", "live", "--auth=trust", "-E", "UTF8")
     run(
-        "pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "start",
-        "-o", f"-p {port} -h 127.0.0.1 -k {folder} -c max_connections=200",
-    )  # fmt: skip
+        "pg_ctl",
+        "-D",
+        str(data),
+        "-w",
+        "-l",
+        str(folder / "log"),
+        "start",
+        "-o",
+        f"-p {port} -h 127.0.0.1 -k {folder} -c max_connections=200",
+    )
     try:
         yield f"postgresql://live@127.0.0.1:{port}/postgres"
     finally:

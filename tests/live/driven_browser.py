@@ -1,7 +1,5 @@
 """A browser that a test drives, over the pipe of the DevTools protocol: no further package is needed."""
 
-from __future__ import annotations
-
 import json
 import os
 import select
@@ -24,10 +22,17 @@ class DrivenBrowser:
         commands, self._write = os.pipe()
         self._read, answers = os.pipe()
         flags = [
-            "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-            "--disable-sync", "--disable-component-update", "--disable-dev-shm-usage", "--remote-debugging-pipe",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-sync",
+            "--disable-component-update",
+            "--disable-dev-shm-usage",
+            "--remote-debugging-pipe",
             f"--user-data-dir={profile}",
-        ]  # fmt: skip
+        ]
         shell = f'exec "$0" "$@" 3<&{commands} 4>&{answers}'  # the descriptors that the browser expects
         self._process = subprocess.Popen(
             ["bash", "-c", shell, str(BROWSER), *flags],

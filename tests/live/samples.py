@@ -1,7 +1,5 @@
 """Data for a service and its store, engines without sockets, and reports in the form of the service."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math
@@ -71,10 +69,19 @@ def report(key="shop-search", names=("prod", "new ranker"), n=1200, bandit=None,
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             pairs.append(
-                {"a": a, "b": b, "wins": n // 4, "losses": n // 3, "ties": n - n // 4 - n // 3, "mean": -0.084,
-                 "always_valid_lower": -0.15, "always_valid_upper": -0.02, "always_valid_p_value": 0.0123,
-                 "always_valid_queries_needed": 900.4}
-            )  # fmt: skip
+                {
+                    "a": a,
+                    "b": b,
+                    "wins": n // 4,
+                    "losses": n // 3,
+                    "ties": n - n // 4 - n // 3,
+                    "mean": -0.084,
+                    "always_valid_lower": -0.15,
+                    "always_valid_upper": -0.02,
+                    "always_valid_p_value": 0.0123,
+                    "always_valid_queries_needed": 900.4,
+                }
+            )
     k, at = 1, 1
     while at <= n:
         half = 2.2 / math.sqrt(at)
@@ -85,44 +92,109 @@ def report(key="shop-search", names=("prod", "new ranker"), n=1200, bandit=None,
     sentence = f"{names[1]} wins over {names[0]} (always-valid p = 0.0123)."
     return {
         "experiment": {
-            "key": key, "revision": 2, "state": "running", "created_at": NOW - 86_400_000,
-            "kind": "bandit" if bandit else "interleaving", "rankers": list(names), "production": names[0],
-            "method": "team_draft", "length": 10, "share": 0.2, "window_s": 1800, "alpha": 0.05,
+            "key": key,
+            "revision": 2,
+            "state": "running",
+            "created_at": NOW - 86_400_000,
+            "kind": "bandit" if bandit else "interleaving",
+            "rankers": list(names),
+            "production": names[0],
+            "method": "team_draft",
+            "length": 10,
+            "share": 0.2,
+            "window_s": 1800,
+            "alpha": 0.05,
         },
         "verdict": {"winner": names[1], "sentence": sentence, "p": 0.0123, "decided_at": NOW - 60_000},
-        "n_impressions": n, "n_clicked": n // 2, "pairs": pairs, "notes": ["A note about the log."], "series": series,
-        "pending": 37, "late": 3, "same": 12, "control": 40, "as_of": NOW - 5000, "lag_s": 1.25, "bandit": bandit,
+        "n_impressions": n,
+        "n_clicked": n // 2,
+        "pairs": pairs,
+        "notes": ["A note about the log."],
+        "series": series,
+        "pending": 37,
+        "late": 3,
+        "same": 12,
+        "control": 40,
+        "as_of": NOW - 5000,
+        "lag_s": 1.25,
+        "bandit": bandit,
         "not_compared": {"n": 9, "why": {"timeout": 7, "junk": 2}},
         "guardrails": [
-            {"name": "first_place", "alarm": False, "value": 0.51, "limit": 0.001, "n": n,
-             "text": "each ranker is first equally often"},
-            {"name": "late_clicks", "alarm": True, "value": 0.031, "limit": 0.02, "n": 100,
-             "text": "clicks after their window, of all clicks"},
-            {"name": "latency", "alarm": False, "value": None, "limit": 20.0, "n": 0,
-             "text": "answers slower than 20 ms, more than of production alone"},
+            {
+                "name": "first_place",
+                "alarm": False,
+                "value": 0.51,
+                "limit": 0.001,
+                "n": n,
+                "text": "each ranker is first equally often",
+            },
+            {
+                "name": "late_clicks",
+                "alarm": True,
+                "value": 0.031,
+                "limit": 0.02,
+                "n": 100,
+                "text": "clicks after their window, of all clicks",
+            },
+            {
+                "name": "latency",
+                "alarm": False,
+                "value": None,
+                "limit": 20.0,
+                "n": 0,
+                "text": "answers slower than 20 ms, more than of production alone",
+            },
         ],
         **more,
-    }  # fmt: skip
+    }
 
 
 def empty(**more):
     """Return the report before the first impression is closed."""
     return report(
-        n=0, pairs=[], series=[], as_of=None, guardrails=[], notes=[],
-        verdict={"winner": None, "sentence": "Not decided: nothing is closed yet.", "p": None, "decided_at": None},
-        n_clicked=0, pending=4, not_compared={"n": 0, "why": {}}, **more,
-    )  # fmt: skip
+        n=0,
+        pairs=[],
+        series=[],
+        as_of=None,
+        guardrails=[],
+        notes=[],
+        verdict={
+            "winner": None,
+            "sentence": "Not decided: nothing is closed yet.",
+            "p": None,
+            "decided_at": None,
+        },
+        n_clicked=0,
+        pending=4,
+        not_compared={"n": 0, "why": {}},
+        **more,
+    )
 
 
 def bandit(names=("bm25", "ltr-1", "ltr-2", "dense", "hybrid")):
     """Return the report of a bandit with a few rankers still in play."""
     rankers = [
-        {"name": name, "duels": 100 * (i + 1), "wins": 30 * (i + 1), "losses": 50, "ties": 20 + 20 * i,
-         "share": i / 5, "in_play": i > 2}
+        {
+            "name": name,
+            "duels": 100 * (i + 1),
+            "wins": 30 * (i + 1),
+            "losses": 50,
+            "ties": 20 + 20 * i,
+            "share": i / 5,
+            "in_play": i > 2,
+        }
         for i, name in enumerate(names)
-    ]  # fmt: skip
+    ]
     wins = [[10.5 * (i + 1) if i != j else 0 for j in range(len(names))] for i in range(len(names))]
     state = {"policy": "rucb", "n_duels": 1500, "best": names[-1], "rankers": rankers, "wins": wins}
-    return report("contenders", names, bandit=state, verdict={
-        "winner": None, "sentence": "Not decided: hybrid leads, and dense is still in play.", "p": None,
-        "decided_at": None})  # fmt: skip
+    return report(
+        "contenders",
+        names,
+        bandit=state,
+        verdict={
+            "winner": None,
+            "sentence": "Not decided: hybrid leads, and dense is still in play.",
+            "p": None,
+            "decided_at": None,
+        },
+    )

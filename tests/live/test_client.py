@@ -1,7 +1,5 @@
 """The Python client: the service accepts its requests, and without a service it returns production."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess
@@ -94,10 +92,16 @@ class Answering:
 @pytest.mark.parametrize(
     ("status", "answer"),
     [
-        (500, b"{}"), (503, b"x"), (200, b"<html>"), (200, b""), (200, b"[]"), (302, b""), (200, b"{}"),
+        (500, b"{}"),
+        (503, b"x"),
+        (200, b"<html>"),
+        (200, b""),
+        (200, b"[]"),
+        (302, b""),
+        (200, b"{}"),
         (200, b'{"documents": null, "token": null}'),
     ],
-)  # fmt: skip
+)
 def test_show_returns_a_list_for_every_answer(status, answer):
     with Answering(status, answer, Location="http://127.0.0.1:9/") as server:
         client = Client(server.url, timeout_s=10)
@@ -147,9 +151,10 @@ def test_the_snippet_sends_clicks_until_they_are_taken(status, tmp_path):
         kinds = {headers["Content-Type"] for _, headers, _ in server.asked}
     assert kinds == {"text/plain"}
     expected = [
-        {"token": "T", "document": 'd"1', "action": "click"}, {"token": "T", "document": "d2", "action": "cart"},
+        {"token": "T", "document": 'd"1', "action": "click"},
+        {"token": "T", "document": "d2", "action": "cart"},
         {"token": "U", "document": "d3", "action": "click"},
-    ]  # fmt: skip
+    ]
     if status == 200:
         assert [event for events in sent for event in events] == expected
     else:  # kept, and sent again

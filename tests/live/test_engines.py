@@ -21,25 +21,38 @@ OPENSEARCH = {
         "max_score": 3.1,
         "hits": [
             {"_index": "shop", "_id": "a", "_score": 3.1, "_source": {"sku": "s-a", "title": "lamp"}},
-            {"_index": "shop", "_id": "b", "_score": 2.0, "_source": {"sku": "s-b"},
-             "highlight": {"title": ["<em>lamp</em>"]}},
+            {
+                "_index": "shop",
+                "_id": "b",
+                "_score": 2.0,
+                "_source": {"sku": "s-b"},
+                "highlight": {"title": ["<em>lamp</em>"]},
+            },
         ],
     },
-    "aggregations": {"brand": {"doc_count_error_upper_bound": 0, "sum_other_doc_count": 0,
-                               "buckets": [{"key": "x", "doc_count": 3}]}},
+    "aggregations": {
+        "brand": {
+            "doc_count_error_upper_bound": 0,
+            "sum_other_doc_count": 0,
+            "buckets": [{"key": "x", "doc_count": 3}],
+        }
+    },
     "suggest": {"s": [{"text": "lmap", "offset": 0, "length": 4, "options": []}]},
     "ext": {"ubi": {"query_id": "engine-made", "client": "c"}},
-}  # fmt: skip
+}
 SOLR = {
     "responseHeader": {"zkConnected": True, "status": 0, "QTime": 3, "params": {"json": "{...}"}},
     "response": {
-        "numFound": 32, "start": 0, "numFoundExact": True, "maxScore": 2.5,
+        "numFound": 32,
+        "start": 0,
+        "numFoundExact": True,
+        "maxScore": 2.5,
         "docs": [{"id": "a", "name": "lamp", "score": 2.5}, {"id": "b", "score": 1.5}],
     },
     "facets": {"count": 32, "brand": {"buckets": [{"val": "x", "count": 3}]}},
     "highlighting": {"a": {"name": ["<em>lamp</em>"]}, "b": {}},
     "spellcheck": {"suggestions": [], "collations": []},
-}  # fmt: skip
+}
 
 
 def engine(kind, **more):
@@ -71,13 +84,29 @@ def test_what_is_known_is_merged_and_anything_else_is_productions(kind, body, sa
 @pytest.mark.parametrize(
     ("kind", "address", "reason"),
     [
-        (OS, "size=4&from=4&routing=7&preference=_local", None), (OS, "size=1&size=2", "parameter:twice"),
-        *((OS, f"{name}=x", f"parameter:{name}") for name in (
-            "sort", "scroll", "q", "filter_path", "x", "search_pipeline", "explain", "search_type", "stats")),
-        ("solr", "wt=json&fl=id", None), ("solr", "fl=[explain]", "fl:transformer"), ("solr", "wt=xml", "param:wt"),
-        ("solr", "sort=price+asc", "parameter:sort"), ("http", "a=b", "parameter:a"),
+        (OS, "size=4&from=4&routing=7&preference=_local", None),
+        (OS, "size=1&size=2", "parameter:twice"),
+        *(
+            (OS, f"{name}=x", f"parameter:{name}")
+            for name in (
+                "sort",
+                "scroll",
+                "q",
+                "filter_path",
+                "x",
+                "search_pipeline",
+                "explain",
+                "search_type",
+                "stats",
+            )
+        ),
+        ("solr", "wt=json&fl=id", None),
+        ("solr", "fl=[explain]", "fl:transformer"),
+        ("solr", "wt=xml", "param:wt"),
+        ("solr", "sort=price+asc", "parameter:sort"),
+        ("http", "a=b", "parameter:a"),
     ],
-)  # fmt: skip
+)
 def test_parameters_of_the_address(kind, address, reason):
     assert engine(kind).dialect.read({}, parse_qsl(address)).reason == reason
 
@@ -85,11 +114,14 @@ def test_parameters_of_the_address(kind, address, reason):
 @pytest.mark.parametrize(
     ("kind", "body", "name"),
     [
-        (OS, {"sid": 1}, "sid"), (OS, {"query": {"term": {"a": 1, "_name": "n"}}}, "_name"),
-        (OS, {"ext": {"sid": {}}}, "sid"), (ES, {"retriever": {"standard": {"query": {}, "sid": 1}}}, "sid"),
-        ("solr", {"params": {"sid": 7}}, "sid"), ("http", {"sid": "7"}, "sid"),
+        (OS, {"sid": 1}, "sid"),
+        (OS, {"query": {"term": {"a": 1, "_name": "n"}}}, "_name"),
+        (OS, {"ext": {"sid": {}}}, "sid"),
+        (ES, {"retriever": {"standard": {"query": {}, "sid": 1}}}, "sid"),
+        ("solr", {"params": {"sid": 7}}, "sid"),
+        ("http", {"sid": "7"}, "sid"),
     ],
-)  # fmt: skip
+)
 def test_a_site_may_say_what_leaves_the_order_to_the_rankers(kind, body, name):
     one = engine(kind, also=[name])
     assert (engine(kind).dialect.read(body).reason or "").endswith(f":{name}")
@@ -112,16 +144,22 @@ def test_invalid_page_parameters_are_refused(kind, name, value):
 
 def test_production_gets_the_clients_body_and_a_challenger_only_what_ranks():
     body = {
-        "query": {"match": {"title": "lamp"}}, "post_filter": {"term": {"b": 1}}, "aggs": {"x": {}}, "suggest": {},
+        "query": {"match": {"title": "lamp"}},
+        "post_filter": {"term": {"b": 1}},
+        "aggs": {"x": {}},
+        "suggest": {},
         "ext": {"ubi": {"user_query": "lamp"}},
-    }  # fmt: skip
+    }
     one = engine("opensearch")
     query = one.dialect.read(body)
     assert one.request(body, query, 0, 10, lean=False) == {**body, "from": 0, "size": 10}
     lean = {"query": body["query"], "post_filter": body["post_filter"]}
     assert one.request(body, query, 0, 10, lean=True) == {
-        **lean, "from": 0, "size": 10, "track_total_hits": False,
-    }  # fmt: skip
+        **lean,
+        "from": 0,
+        "size": 10,
+        "track_total_hits": False,
+    }
     logged = {**body, "ext": {**body["ext"], "ltr_log": {}}}
     assert "ext" not in engine(ES).request(body, query, 0, 10, lean=False)
     assert engine(ES).request(logged, query, 0, 10, lean=False)["ext"] == {"ltr_log": {}}
@@ -165,17 +203,19 @@ def test_configured_body_is_filled_and_merged():
     [
         ({"rescore": {"window_size": 9}}, {"query", "knn", "retriever"}),
         ({"knn": {"k": 9}}, {"query", "rescore", "retriever"}),
-        ({"query": {"match_all": {}}}, {"knn", "rescore"}), ({"retriever": {"standard": {}}}, set()),
+        ({"query": {"match_all": {}}}, {"knn", "rescore"}),
+        ({"retriever": {"standard": {}}}, set()),
     ],
-)  # fmt: skip
+)
 def test_what_a_configured_body_replaces(configured, left):
     """Two queries, or two rescorings, in one object would be refused by the engine."""
     one = engine(ES, body=configured)
     client = {name: {"of": "the client"} for name in ("query", "rescore", "knn", "retriever")}
     sent = one.request(client, one.dialect.read({}), 0, 9, lean=True)
     assert {name: value for name, value in sent.items() if name in client} == {
-        **configured, **{name: client[name] for name in left}
-    }  # fmt: skip
+        **configured,
+        **{name: client[name] for name in left},
+    }
 
 
 def test_rankings_of_documented_answers():
@@ -197,20 +237,29 @@ def test_rankings_of_documented_answers():
         ("opensearch", {"hits": {"hits": [{"_id": "x" * 257}]}}, "junk"),
         ("opensearch", {"hits": {"hits": [{"_id": ""}]}}, "junk"),
         ("opensearch", [OPENSEARCH], "junk"),
-        ("solr", {"responseHeader": {"status": 0, "partialResults": True}, "response": {"docs": []}}, "partial"),
+        (
+            "solr",
+            {"responseHeader": {"status": 0, "partialResults": True}, "response": {"docs": []}},
+            "partial",
+        ),
         ("solr", {"error": {"msg": "x", "code": 400}}, "junk"),
         (OS, {**OPENSEARCH, "pit_id": "x"}, "answer:pit_id"),
         (OS, {**OPENSEARCH, "ext": {"rerank": 1}}, "answer:rerank"),
-        *((OS, {"hits": {"hits": [{"_id": "a", name: 1}]}}, f"hit:{name}")
-          for name in ("sort", "inner_hits", "matched_queries", "_explanation", "new")),
+        *(
+            (OS, {"hits": {"hits": [{"_id": "a", name: 1}]}}, f"hit:{name}")
+            for name in ("sort", "inner_hits", "matched_queries", "_explanation", "new")
+        ),
         (OS, {"hits": {"hits": [{"_id": "a", "fields": {"_ltrlog": []}}]}}, "hit:_ltrlog"),
-        *(("solr", {**SOLR, name: 1}, f"answer:{name}") for name in ("expanded", "grouped", "nextCursorMark", "debug")),
+        *(
+            ("solr", {**SOLR, name: 1}, f"answer:{name}")
+            for name in ("expanded", "grouped", "nextCursorMark", "debug")
+        ),
         ("solr", {"response": {"docs": [{"id": "a", "[features]": "b=1"}]}}, "hit:transformer"),
         ("http", {"documents": {"a": 1}}, "junk"),
         ("http", {"documents": [["a"]]}, "junk"),
         ("http", None, "junk"),
     ],
-)  # fmt: skip
+)
 def test_answers_without_a_ranking(kind, answer, reason):
     with pytest.raises(UnusableAnswer) as caught:
         engine(kind).ranking(answer)
@@ -223,8 +272,9 @@ def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():
     chosen = [other, OPENSEARCH["hits"]["hits"][1]]
     merged = engine("opensearch").dialect.merge(OPENSEARCH, [], chosen, ["c", "b"])
     assert merged["hits"]["hits"] == [
-        {"_index": "shop", "_id": "c", "_score": None}, {**chosen[1], "_score": None},
-    ]  # fmt: skip
+        {"_index": "shop", "_id": "c", "_score": None},
+        {**chosen[1], "_score": None},
+    ]
     assert merged["hits"]["total"] == OPENSEARCH["hits"]["total"]
     assert merged["hits"]["max_score"] is None
     for name in ("aggregations", "suggest", "took"):
@@ -283,8 +333,9 @@ def test_secrets_come_from_the_environment():
 
 def test_engines_of_an_experiment():
     tables = {
-        "a": {"kind": "solr", "url": "http://127.0.0.1/a"}, "b": {"kind": "http", "url": "http://127.0.0.1/b"},
-    }  # fmt: skip
+        "a": {"kind": "solr", "url": "http://127.0.0.1/a"},
+        "b": {"kind": "http", "url": "http://127.0.0.1/b"},
+    }
     engine_hashes({"old": {"engine": "a"}, "new": {"engine": "a", "body": {"params": {"rq": "x"}}}}, tables)
     for engines, said in [
         ({"old": {"engine": "a"}, "new": {"engine": "b"}}, "one kind"),

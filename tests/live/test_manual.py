@@ -1,7 +1,5 @@
 """The manual pages: configurations are valid, commands have the options shown, and recipes in Python run."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -55,38 +55,92 @@ def test_references_lead_somewhere_and_operations_have_names():
 
 
 EVERYTHING = {
-    "kind": "interleaving", "rankers": ["prod", "new"], "production": "prod", "method": "team_draft", "length": 10,
-    "share": 1.0, "window_s": 0.2, "unit": "user", "alpha": 0.01, "actions": {"click": 1, "hover": 0},
-    "log_query": True, "log_rankings": False, "guardrails": {"control": True, "on_alarm": "kill"}, "engines": None,
+    "kind": "interleaving",
+    "rankers": ["prod", "new"],
+    "production": "prod",
+    "method": "team_draft",
+    "length": 10,
+    "share": 1.0,
+    "window_s": 0.2,
+    "unit": "user",
+    "alpha": 0.01,
+    "actions": {"click": 1, "hover": 0},
+    "log_query": True,
+    "log_rankings": False,
+    "guardrails": {"control": True, "on_alarm": "kill"},
+    "engines": None,
     "stop": {"max_impressions": 100_000, "on_winner": "keep"},
-}  # fmt: skip
+}
 ENGINES = {"prod": {"engine": "shop"}, "new": {"engine": "shop", "params": {"search_pipeline": "ltr"}}}
 RANKINGS = {"prod": ["d1", "d2", "d3", "d4", "d5", "d6"], "new": ["d2", "d9", "d1", "d7", "d3", "d8"]}
 # in an order in which each call has what it needs
 STORY = [
-    ("put", "/v1/experiments/{key}", [EVERYTHING, {"rankers": ["prod", "new"], "engines": ENGINES},
-                                      {"kind": "bandit", "rankers": ["prod", "a", "b"], "policy": "rucb"},
-                                      {"rankers": ["prod", "new"], "window_s": 0.2}]),
-    ("post", "/v1/experiments/{key}/state", [
-        {"to": "running"}, {"to": "paused", "reason": "a sale"}, {"to": "running"}]),
-    ("post", "/v1/experiments/{key}/assign", [{"request_id": "r", "unit": "s"},
-                                              {"request_id": "q", "context": {"sort": "price"}}]),
-    ("post", "/v1/experiments/{key}/show", [
-        {"request_id": "r", "unit": "s", "rankings": RANKINGS, "length": 3},
-        {"request_id": "r", "unit": "s", "rankings": RANKINGS, "length": 2, "offset": 4},
-        {"request_id": "r2", "rankings": RANKINGS, "query": "lamp", "elapsed_ms": 31.5, "context": {"page": 1}}]),
-    ("post", "/v1/clicks", [{"events": [{"token": "TOKEN", "place": 1}]},
-                            {"events": [{"token": "TOKEN", "place": 2, "dwell_s": 12.5}, {"token": "forged"}]}]),
-    ("post", "/v1/ubi/events", [
-        {"action_name": "click", "query_id": "TOKEN", "event_attributes": {"object": {"object_id": "d1"}}},
-        [{"action_name": "impression", "query_id": "TOKEN"}]]),
-    ("get", "/v1/experiments", [None]), ("get", "/v1/experiments/{key}", [None]),
-    ("get", "/v1/experiments/{key}/report", [None]), ("post", "/v1/experiments/{key}/acknowledge", [
-        {"guardrail": "slow", "reason": "a deployment"}, {}]),
-    ("get", "/v1/experiments/{key}/changes", [None]), ("get", "/v1/experiments/{key}/export", [None]),
-    ("get", "/metrics", [None]), ("get", "/livez", [None]), ("get", "/readyz", [None]),
+    (
+        "put",
+        "/v1/experiments/{key}",
+        [
+            EVERYTHING,
+            {"rankers": ["prod", "new"], "engines": ENGINES},
+            {"kind": "bandit", "rankers": ["prod", "a", "b"], "policy": "rucb"},
+            {"rankers": ["prod", "new"], "window_s": 0.2},
+        ],
+    ),
+    (
+        "post",
+        "/v1/experiments/{key}/state",
+        [{"to": "running"}, {"to": "paused", "reason": "a sale"}, {"to": "running"}],
+    ),
+    (
+        "post",
+        "/v1/experiments/{key}/assign",
+        [{"request_id": "r", "unit": "s"}, {"request_id": "q", "context": {"sort": "price"}}],
+    ),
+    (
+        "post",
+        "/v1/experiments/{key}/show",
+        [
+            {"request_id": "r", "unit": "s", "rankings": RANKINGS, "length": 3},
+            {"request_id": "r", "unit": "s", "rankings": RANKINGS, "length": 2, "offset": 4},
+            {
+                "request_id": "r2",
+                "rankings": RANKINGS,
+                "query": "lamp",
+                "elapsed_ms": 31.5,
+                "context": {"page": 1},
+            },
+        ],
+    ),
+    (
+        "post",
+        "/v1/clicks",
+        [
+            {"events": [{"token": "TOKEN", "place": 1}]},
+            {"events": [{"token": "TOKEN", "place": 2, "dwell_s": 12.5}, {"token": "forged"}]},
+        ],
+    ),
+    (
+        "post",
+        "/v1/ubi/events",
+        [
+            {
+                "action_name": "click",
+                "query_id": "TOKEN",
+                "event_attributes": {"object": {"object_id": "d1"}},
+            },
+            [{"action_name": "impression", "query_id": "TOKEN"}],
+        ],
+    ),
+    ("get", "/v1/experiments", [None]),
+    ("get", "/v1/experiments/{key}", [None]),
+    ("get", "/v1/experiments/{key}/report", [None]),
+    ("post", "/v1/experiments/{key}/acknowledge", [{"guardrail": "slow", "reason": "a deployment"}, {}]),
+    ("get", "/v1/experiments/{key}/changes", [None]),
+    ("get", "/v1/experiments/{key}/export", [None]),
+    ("get", "/metrics", [None]),
+    ("get", "/livez", [None]),
+    ("get", "/readyz", [None]),
     ("post", "/v1/kill", [{"reason": "the shop is slow"}, None]),
-]  # fmt: skip
+]
 
 
 def answered(client, method, path, key, body):
@@ -145,10 +199,12 @@ def test_refusals_are_errors_as_described(client):
         ("POST", "/v1/experiments/e/show", {**show, "lenght": 3}, "unknown_field"),
         ("POST", "/v1/experiments/e/show", {"rankings": {}}, "bad_request_id"),
         ("POST", "/v1/experiments/e/state", {"to": "gone"}, "bad_to"),
-        ("POST", "/v1/clicks", {}, "bad_events"), ("POST", "/v1/clicks", [], "bad_json"),
-        ("POST", "/v1/search/none", {}, "unknown_experiment"), ("POST", "/v1/ubi/events", [{}] * 1001, "too_many"),
+        ("POST", "/v1/clicks", {}, "bad_events"),
+        ("POST", "/v1/clicks", [], "bad_json"),
+        ("POST", "/v1/search/none", {}, "unknown_experiment"),
+        ("POST", "/v1/ubi/events", [{}] * 1001, "too_many"),
         ("GET", "/nowhere", None, "not_found"),
-    ]:  # fmt: skip
+    ]:
         answer = client.request(method, path, body)
         assert 400 <= answer.status_code < 500
         assert msgspec.convert(answer.json(), bodies.Error).error.code == code, answer.text

@@ -1,7 +1,5 @@
 """The pages of the service: contents, layout on a phone, and names from outside that stay text."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -48,9 +46,10 @@ PAGES = {
     "hostile bandit": (lambda: page_of(hostile_bandit()), 0, "contenders"),
     "overview": (
         lambda: overview(samples.report(), samples.empty(), samples.bandit(), hostile(), hostile_bandit()),
-        0, "Experiments",
+        0,
+        "Experiments",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
@@ -73,12 +72,25 @@ def test_the_verdict_comes_first_and_every_figure_is_there():
     page = page_of(samples.report())
     text = text_of(page)
     assert text.index("new ranker wins over prod (always-valid p = 0.0123).") < 150
-    for said in ("running", "decided: new ranker", "1 guardrail alarm", "1,200", "37", "5 s ago", "300", "0.0123",
-                 "−0.15 to −0.02", "901", "ALARM", "late_clicks", "7 timeout, 2 junk"):  # fmt: skip
+    for said in (
+        "running",
+        "decided: new ranker",
+        "1 guardrail alarm",
+        "1,200",
+        "37",
+        "5 s ago",
+        "300",
+        "0.0123",
+        "−0.15 to −0.02",
+        "901",
+        "ALARM",
+        "late_clicks",
+        "7 timeout, 2 junk",
+    ):
         assert said in text, said
     assert text.index("late_clicks") < text.index("first_place")  # an alarm, and what is fine
     assert '<meta http-equiv="refresh" content="10">' in page
-    assert "http-equiv=\"refresh\"" not in page_of(samples.report(), refresh=None)  # fmt: skip
+    assert 'http-equiv="refresh"' not in page_of(samples.report(), refresh=None)
     assert "<script" not in page
 
 
@@ -90,15 +102,19 @@ for ranker in ALONE["bandit"]["rankers"]:
 @pytest.mark.parametrize(
     ("page", "said"),
     [
-        (page_of(samples.empty()),
-         ["Not decided: nothing is closed yet.", "window of 1800 s", "never", "No guardrail is set."]),
+        (
+            page_of(samples.empty()),
+            ["Not decided: nothing is closed yet.", "window of 1800 s", "never", "No guardrail is set."],
+        ),
         (page_of(samples.bandit()), ["Still in play: dense and hybrid.", "1,500 duels by rucb"]),
         (page_of(ALONE), ["Only hybrid is still in play."]),
-        (overview(samples.report("a/b?#"), samples.bandit()),
-         ["2 of 2 running, 1 decided, 2 with a guardrail alarm."]),
+        (
+            overview(samples.report("a/b?#"), samples.bandit()),
+            ["2 of 2 running, 1 decided, 2 with a guardrail alarm."],
+        ),
         (overview(), ["No experiment yet"]),
     ],
-)  # fmt: skip
+)
 def test_what_pages_say(page, said):
     text = text_of(page)
     assert [one for one in said if one not in text] == []
@@ -126,7 +142,7 @@ def test_routes(get):
     assert "2 of 2 running" in get("/").text
     assert "<h1>b</h1>" in get("/e/b").text
     assert 'content="3"' in get("/e/a?refresh=3").text
-    assert "http-equiv=\"refresh\"" not in get("/?refresh=0").text  # fmt: skip
+    assert 'http-equiv="refresh"' not in get("/?refresh=0").text
     assert 'content="10"' in get("/?refresh=x").text
     assert get("/client.js").headers["content-type"].startswith("text/javascript")
     assert len(get("/client.js").text.splitlines()) <= 44
@@ -153,11 +169,19 @@ def test_a_report_that_fails_hides_no_other(get, client, monkeypatch, caplog):
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (address("shop/new"), "/e/shop%2Fnew"), (count(12345), "12,345"), (count(None), "–"), (count(2.5), "2.5"),
-        (percent(0.0123), "1.2 %"), (percent(0.5), "50 %"), (percent(None), "–"), (ago(0, 90_000), "2 min ago"),
-        (ago(0, 5_000), "5 s ago"), (ago(None, 0), "never"), (ago(0, 7_300_000), "2 h ago"),
+        (address("shop/new"), "/e/shop%2Fnew"),
+        (count(12345), "12,345"),
+        (count(None), "–"),
+        (count(2.5), "2.5"),
+        (percent(0.0123), "1.2 %"),
+        (percent(0.5), "50 %"),
+        (percent(None), "–"),
+        (ago(0, 90_000), "2 min ago"),
+        (ago(0, 5_000), "5 s ago"),
+        (ago(None, 0), "never"),
+        (ago(0, 7_300_000), "2 h ago"),
         (moment(1767225600123), "2026-01-01 00:00:00 UTC"),
     ],
-)  # fmt: skip
+)
 def test_how_figures_and_times_are_said(found, expected):
     assert found == expected

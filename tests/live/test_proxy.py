@@ -1,7 +1,5 @@
 """The proxy against stand-in engines that are slow, hang, fail or answer junk: the client always gets its page."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import gzip
@@ -38,21 +36,26 @@ FINE = {"", "share", "control", "bot", "paused", "stopped", "killed"}
 
 
 TABLES = {
-    name: {"kind": "opensearch", "url": f"http://engine/{name}", "timeout_s": 5} for name in ("prod", "new", "third")
-}  # fmt: skip
+    name: {"kind": "opensearch", "url": f"http://engine/{name}", "timeout_s": 5}
+    for name in ("prod", "new", "third")
+}
 BOTH = {"prod": {"engine": "prod"}, "new": {"engine": "new"}}
 
 
 def hits(ids, first, size, **more):
     page = ids[first : first + size]
     return {
-        "took": 3, "timed_out": False, "_shards": {"total": 1, "failed": 0},
+        "took": 3,
+        "timed_out": False,
+        "_shards": {"total": 1, "failed": 0},
         "hits": {
-            "total": {"value": len(ids), "relation": "eq"}, "max_score": 1.0,
+            "total": {"value": len(ids), "relation": "eq"},
+            "max_score": 1.0,
             "hits": [{"_index": "shop", "_id": i, "_score": 1.0, "_source": {"n": i}} for i in page],
         },
-        "aggregations": {"brand": {"buckets": []}}, **more,
-    }  # fmt: skip
+        "aggregations": {"brand": {"buckets": []}},
+        **more,
+    }
 
 
 NOTHING = json.dumps(hits([], 0, 10)).encode()
@@ -119,9 +122,12 @@ class Desk:
         if key != "shop":
             raise Refused(404, "unknown_experiment", "no such experiment")
         return {
-            "production": "prod", "rankers": self.rankers, "engines": self.tables, "length": 10,
+            "production": "prod",
+            "rankers": self.rankers,
+            "engines": self.tables,
+            "length": 10,
             "method": "team_draft",
-        }  # fmt: skip
+        }
 
     async def assign(self, key, request_id, *, unit=None, context=None):
         return self.assigned
@@ -205,13 +211,25 @@ def test_an_interleaved_page():
 
 
 CHALLENGERS = [
-    ("hanging", "timeout"), ("timed out", "timeout"), ("refusing", "unreachable"),
-    ("cut", "unreachable"), ("defect", "error"), (500, "status"), (404, "status"), (302, "status"),
-    (b"{", "junk"), (b"", "junk"), (b"[]", "junk"), (b"\xff\xfe", "junk"), (b"[" * 200_000, "junk"),
-    (b'{"hits": {"hits": "none"}}', "junk"), (b'{"hits": {"hits": [{"_id": "a"}, {"_id": "a"}]}}', "junk"),
+    ("hanging", "timeout"),
+    ("timed out", "timeout"),
+    ("refusing", "unreachable"),
+    ("cut", "unreachable"),
+    ("defect", "error"),
+    (500, "status"),
+    (404, "status"),
+    (302, "status"),
+    (b"{", "junk"),
+    (b"", "junk"),
+    (b"[]", "junk"),
+    (b"\xff\xfe", "junk"),
+    (b"[" * 200_000, "junk"),
+    (b'{"hits": {"hits": "none"}}', "junk"),
+    (b'{"hits": {"hits": [{"_id": "a"}, {"_id": "a"}]}}', "junk"),
     (json.dumps(hits(NEW, 0, 10, timed_out=True)).encode(), "partial"),
-    (NOTHING, "empty"), (lambda _: "é".encode("ascii"), "error"),
-]  # fmt: skip
+    (NOTHING, "empty"),
+    (lambda _: "é".encode("ascii"), "error"),
+]
 
 
 @pytest.mark.parametrize("page", [(0, 10), (0, 3), (10, 10), (115, 10)])
@@ -270,11 +288,13 @@ def test_a_page_has_the_length_of_productions(n):
 @pytest.mark.parametrize(
     ("method", "body", "parameters", "why"),
     [
-        ("POST", {"sort": [{"price": "asc"}]}, "", "key:sort"), ("GET", {"of_tomorrow": 1}, "", "key:of_tomorrow"),
-        ("POST", {"from": 95, "size": 10}, "", "page"), ("POST", {}, "scroll=1m", "parameter:scroll"),
+        ("POST", {"sort": [{"price": "asc"}]}, "", "key:sort"),
+        ("GET", {"of_tomorrow": 1}, "", "key:of_tomorrow"),
+        ("POST", {"from": 95, "size": 10}, "", "page"),
+        ("POST", {}, "scroll=1m", "parameter:scroll"),
         ("HEAD", {}, "", "method:HEAD"),
     ],
-)  # fmt: skip
+)
 def test_lists_that_are_not_the_rankers_to_order(method, body, parameters, why):
     route = Route()
     answer = route.ask(method, path=f"/v1/search/shop?{parameters}", json=body, headers=SEARCH)
@@ -328,10 +348,16 @@ def test_a_kept_connection_that_the_engine_closes_costs_no_search(wrong):
 @pytest.mark.parametrize(
     ("header", "text"),
     [
-        (b"lamp", "lamp"), ("Straße".encode(), "Straße"), ("Straße".encode("latin-1"), "Straße"), (b"", None),
-        (b"Stra%C3%9Fe", "Straße"), (b"100% wool", "100% wool"), (b"a+b", "a+b"), (b"Stra%DFe", "unfilled"),
+        (b"lamp", "lamp"),
+        ("Straße".encode(), "Straße"),
+        ("Straße".encode("latin-1"), "Straße"),
+        (b"", None),
+        (b"Stra%C3%9Fe", "Straße"),
+        (b"100% wool", "100% wool"),
+        (b"a+b", "a+b"),
+        (b"Stra%DFe", "unfilled"),
     ],
-)  # fmt: skip
+)
 def test_what_the_user_typed(header, text):
     answer, desk, _ = run({}, headers={**SEARCH, "X-Structsvm-Query": header})
     if text == "unfilled":
@@ -410,11 +436,15 @@ def test_a_duel_of_two_challengers_asks_production_too():
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (Refused(503, "store", "behind"), "refused"), (Refused(422, "x", "y"), "refused"),
-        (OSError("disk full"), "store"), (["gone"], "replayed"), ([*PROD[:9], "gone"], "replayed"),
-        (PROD[:3], "replayed"), (PROD[:12], "replayed"),
+        (Refused(503, "store", "behind"), "refused"),
+        (Refused(422, "x", "y"), "refused"),
+        (OSError("disk full"), "store"),
+        (["gone"], "replayed"),
+        ([*PROD[:9], "gone"], "replayed"),
+        (PROD[:3], "replayed"),
+        (PROD[:12], "replayed"),
     ],
-)  # fmt: skip
+)
 def test_a_list_that_is_not_recorded_or_of_another_search_is_not_shown(found, why):
     """A list of another search has other documents, or another length."""
     shown = {"serve": "interleaved", "token": "t", "documents": found, "replayed": True}
@@ -518,10 +548,20 @@ def test_the_route_reads_ids_from_headers_or_the_body():
 
 
 UNREADABLE = [
-    b"{", b"[]", b"3", b'{"size": -1}', b'{"size": "many"}', b'{"from": true}', b'{"size": 5.0}', b"\xff",
-    b'{"size": 1, "size": 2}', b'{"x": NaN}', b"[" * 100_000, b'{"index": "a"}\n{"size": 1}\n',
+    b"{",
+    b"[]",
+    b"3",
+    b'{"size": -1}',
+    b'{"size": "many"}',
+    b'{"from": true}',
+    b'{"size": 5.0}',
+    b"\xff",
+    b'{"size": 1, "size": 2}',
+    b'{"x": NaN}',
+    b"[" * 100_000,
+    b'{"index": "a"}\n{"size": 1}\n',
     b" " * (1 << 20) + b"{}",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("content", UNREADABLE, ids=lambda v: str(v[:20]))

@@ -41,9 +41,14 @@ def engine():
             title, body = (" ".join(rng.choices(WORDS, k=n)) for n in (4, 30))
             lines.append({"index": {"_index": "products", "_id": f"p{k}"}})
             lines.append(
-                {"title": title, "body": body, "price": round(rng.random() * 100, 2), "cat": rng.choice(WORDS[:5]),
-                 "pop": rng.randrange(1000)}
-            )  # fmt: skip
+                {
+                    "title": title,
+                    "body": body,
+                    "price": round(rng.random() * 100, 2),
+                    "cat": rng.choice(WORDS[:5]),
+                    "pop": rng.randrange(1000),
+                }
+            )
         lines[1]["title"] = "lamp \ud83d"  # an emoji that was cut in two
         bulk = "".join(json.dumps(line) + "\n" for line in lines)
         headers = {"content-type": "application/x-ndjson"}
@@ -53,8 +58,15 @@ def engine():
         running.process.stdout.close()
 
 
-POPULAR = {"query": {"function_score": {"query": "{query}", "boost_mode": "replace",
-                                        "field_value_factor": {"field": "pop"}}}}  # fmt: skip
+POPULAR = {
+    "query": {
+        "function_score": {
+            "query": "{query}",
+            "boost_mode": "replace",
+            "field_value_factor": {"field": "pop"},
+        }
+    }
+}
 
 
 class Site:
@@ -137,26 +149,46 @@ def test_pages_lose_no_document_and_show_none_twice(site):
 
 def any_body(rng):
     words = " ".join(rng.sample(WORDS, 2))
-    body = {"query": rng.choice([
-        {"match": {"title": words}}, {"multi_match": {"query": words, "fields": ["title", "body"]}},
-        {"match_all": {}}, {"bool": {"must": {"match": {"body": words}}, "filter": {"term": {"cat": "red"}}}},
-        {"match": {"title": "none of it"}}, {"nope": {}}, {"ids": {"values": ["p1", "p7"]}}, {},
-    ])}  # fmt: skip
+    body = {
+        "query": rng.choice(
+            [
+                {"match": {"title": words}},
+                {"multi_match": {"query": words, "fields": ["title", "body"]}},
+                {"match_all": {}},
+                {"bool": {"must": {"match": {"body": words}}, "filter": {"term": {"cat": "red"}}}},
+                {"match": {"title": "none of it"}},
+                {"nope": {}},
+                {"ids": {"values": ["p1", "p7"]}},
+                {},
+            ]
+        )
+    }
     more = [
         ("size", lambda: rng.choice([0, 1, 3, 10, 25, 100, 150, -1, 5.0, "4", "x", True, None, 10**6, 1e3])),
         ("from", lambda: rng.choice([0, 5, 10, 95, 9_999, -3, 2.5, "6", None])),
-        ("sort", lambda: rng.choice(["price", [{"price": "asc"}], ["_score"], [{"_score": "asc"}], "nope", [], None])),
+        (
+            "sort",
+            lambda: rng.choice(
+                ["price", [{"price": "asc"}], ["_score"], [{"_score": "asc"}], "nope", [], None]
+            ),
+        ),
         ("aggs", lambda: {"c": {"terms": {"field": rng.choice(["cat", "title"])}}}),
         ("highlight", lambda: {"fields": {"title": {}}}),
         ("_source", lambda: rng.choice([False, ["title"], "pop", {"excludes": ["body"]}])),
-        ("collapse", lambda: {"field": "cat"}), ("search_after", lambda: [1]), ("min_score", lambda: 0.5),
-        ("post_filter", lambda: {"term": {"cat": "red"}}), ("explain", lambda: True),
+        ("collapse", lambda: {"field": "cat"}),
+        ("search_after", lambda: [1]),
+        ("min_score", lambda: 0.5),
+        ("post_filter", lambda: {"term": {"cat": "red"}}),
+        ("explain", lambda: True),
         ("track_total_hits", lambda: False),
-        ("suggest", lambda: {"s": {"text": "lmap", "term": {"field": "title"}}}), ("stored_fields", lambda: "_none_"),
-        ("pit", lambda: {"id": "abc"}), ("unknown", lambda: {"a": 1}), ("profile", lambda: True),
+        ("suggest", lambda: {"s": {"text": "lmap", "term": {"field": "title"}}}),
+        ("stored_fields", lambda: "_none_"),
+        ("pit", lambda: {"id": "abc"}),
+        ("unknown", lambda: {"a": 1}),
+        ("profile", lambda: True),
         ("rescore", lambda: {"window_size": 10, "query": {"rescore_query": {"match": {"title": "red"}}}}),
         ("ext", lambda: {"other": {}}),
-    ]  # fmt: skip
+    ]
     for name, value in rng.sample(more, rng.choice([0, 0, 1, 1, 2, 3])):
         body[name] = value()
     return body
@@ -167,24 +199,62 @@ def any_content(rng):
     kind = rng.random()
     if kind < 0.75:
         return text.encode()
-    return rng.choice([
-        b"", b"{", b"[]", b"null", b"3", b'"x"', b"\xff\xfe", text.encode()[:-1], text.encode() + b"}",
-        b'{"size": 1, "size": 2}', b'{"size": NaN}', b'{"min_score": 1e400}', text.encode("utf-16"),
-        b'{"index": "products"}\n' + text.encode() + b"\n", b"\xef\xbb\xbf" + text.encode(),
-        text.replace("{", "{ /* a comment */ ", 1).encode(), b"[" * 2000,
-        json.dumps({"query": {"terms": {"_id": [f"p{k}{'x' * 20}" for k in range(12_000)]}}}).encode(),
-        json.dumps({"query": {"match": {"title": "lamp \ud83d"}}}).encode(), b'{"query": {"match_all": {}}}\n\n',
-    ])  # fmt: skip
+    return rng.choice(
+        [
+            b"",
+            b"{",
+            b"[]",
+            b"null",
+            b"3",
+            b'"x"',
+            b"\xff\xfe",
+            text.encode()[:-1],
+            text.encode() + b"}",
+            b'{"size": 1, "size": 2}',
+            b'{"size": NaN}',
+            b'{"min_score": 1e400}',
+            text.encode("utf-16"),
+            b'{"index": "products"}\n' + text.encode() + b"\n",
+            b"\xef\xbb\xbf" + text.encode(),
+            text.replace("{", "{ /* a comment */ ", 1).encode(),
+            b"[" * 2000,
+            json.dumps({"query": {"terms": {"_id": [f"p{k}{'x' * 20}" for k in range(12_000)]}}}).encode(),
+            json.dumps({"query": {"match": {"title": "lamp \ud83d"}}}).encode(),
+            b'{"query": {"match_all": {}}}\n\n',
+        ]
+    )
 
 
 def any_path(rng):
     suffix = rng.choice(["", "", "", "/_search"])
     names = [
-        "size=3", "from=5", "size=0", "size=x", "sort=price:asc", "q=title:red", "routing=x", "preference=_local",
-        "typed_keys=true", "filter_path=hits.total", "pretty=true", "_source=title", "track_total_hits=true",
-        "request_cache=true", "a=%F0%9F%98%80", "x", "=", "size=3&size=4", "rest_total_hits_as_int=true", "format=yaml",
-        "search_type=dfs_query_then_fetch", "timeout=1s", "explain=true", "scroll=1m", "source=%7B%7D", "a=%zz",
-    ]  # fmt: skip
+        "size=3",
+        "from=5",
+        "size=0",
+        "size=x",
+        "sort=price:asc",
+        "q=title:red",
+        "routing=x",
+        "preference=_local",
+        "typed_keys=true",
+        "filter_path=hits.total",
+        "pretty=true",
+        "_source=title",
+        "track_total_hits=true",
+        "request_cache=true",
+        "a=%F0%9F%98%80",
+        "x",
+        "=",
+        "size=3&size=4",
+        "rest_total_hits_as_int=true",
+        "format=yaml",
+        "search_type=dfs_query_then_fetch",
+        "timeout=1s",
+        "explain=true",
+        "scroll=1m",
+        "source=%7B%7D",
+        "a=%zz",
+    ]
     chosen = rng.sample(names, rng.choice([0, 0, 0, 1, 1, 2]))
     return suffix + ("?" + "&".join(chosen) if chosen else "")
 
@@ -269,11 +339,27 @@ def nginx(tmp_path):
 
     def start(locations):
         subprocess.run(
-            [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-             "-addext", "subjectAltName=DNS:localhost,DNS:live.example.org",
-             "-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")],
-            check=True, capture_output=True,
-        )  # fmt: skip
+            [
+                openssl,
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                "/CN=localhost",
+                "-addext",
+                "subjectAltName=DNS:localhost,DNS:live.example.org",
+                "-keyout",
+                str(tmp_path / "key.pem"),
+                "-out",
+                str(tmp_path / "cert.pem"),
+            ],
+            check=True,
+            capture_output=True,
+        )
         port = free_port()
         configured = NGINX.format(folder=tmp_path, port=port, locations=locations)
         (tmp_path / "nginx.conf").write_text(configured)
@@ -318,9 +404,13 @@ def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
         re.search(f"^## {name}.*?(?=^## )", page, flags=re.M | re.S)[0] for name in ("Deployment", "Backup")
     ]
     places = {
-        "/etc/structsvm": f"{tmp_path}/etc", "/var/lib/structsvm": f"{tmp_path}/var", "9200/products/_search": "ENGINE",
-        "http://127.0.0.1:ENGINE": engine, '"popularity"': '"pop"', "share = 0.2": "share = 1.0\nwindow_s = 15",
-    }  # fmt: skip
+        "/etc/structsvm": f"{tmp_path}/etc",
+        "/var/lib/structsvm": f"{tmp_path}/var",
+        "9200/products/_search": "ENGINE",
+        "http://127.0.0.1:ENGINE": engine,
+        '"popularity"': '"pop"',
+        "share = 0.2": "share = 1.0\nwindow_s = 15",
+    }
     (tmp_path / "etc").mkdir()
     keys, started, found = {}, [], {}
 

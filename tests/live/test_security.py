@@ -39,9 +39,20 @@ def token(client):
 
 def test_tokens_that_are_not_ours(client, token):
     forged = [
-        "", token[:-1], token + "A", token[:30], token[::-1], token.swapcase(), "A" * 60, "é" * 60, None, 5, [token],
-        {"t": token}, True,
-    ]  # fmt: skip
+        "",
+        token[:-1],
+        token + "A",
+        token[:30],
+        token[::-1],
+        token.swapcase(),
+        "A" * 60,
+        "é" * 60,
+        None,
+        5,
+        [token],
+        {"t": token},
+        True,
+    ]
     raw = base64.urlsafe_b64decode(token)
     for k in range(len(raw)):  # any byte changed
         forged.append(base64.urlsafe_b64encode(raw[:k] + bytes((raw[k] ^ 1,)) + raw[k + 1 :]).decode())
@@ -65,15 +76,24 @@ def test_a_token_of_another_service(client, token):
 @pytest.mark.parametrize(
     ("event", "code"),
     [
-        ({"place": 0}, "bad_place"), ({"place": 11}, "bad_place"), ({"place": True}, "bad_place"),
-        ({"place": "1"}, "bad_place"), ({"place": 1.0}, "bad_place"), ({"place": -1}, "bad_place"),
-        ({"place": 10**30}, "bad_place"), ({}, "bad_document"), ({"document": 3}, "bad_document"),
-        ({"document": "none"}, "bad_document"), ({"place": 1, "document": "d1"}, "bad_place"),
-        ({"place": 1, "action": "buy"}, "bad_action"), ({"place": 1, "action": ["click"]}, "bad_action"),
-        ({"place": 1, "dwell_s": -1}, "bad_dwell"), ({"place": 1, "dwell_s": "1"}, "bad_dwell"),
+        ({"place": 0}, "bad_place"),
+        ({"place": 11}, "bad_place"),
+        ({"place": True}, "bad_place"),
+        ({"place": "1"}, "bad_place"),
+        ({"place": 1.0}, "bad_place"),
+        ({"place": -1}, "bad_place"),
+        ({"place": 10**30}, "bad_place"),
+        ({}, "bad_document"),
+        ({"document": 3}, "bad_document"),
+        ({"document": "none"}, "bad_document"),
+        ({"place": 1, "document": "d1"}, "bad_place"),
+        ({"place": 1, "action": "buy"}, "bad_action"),
+        ({"place": 1, "action": ["click"]}, "bad_action"),
+        ({"place": 1, "dwell_s": -1}, "bad_dwell"),
+        ({"place": 1, "dwell_s": "1"}, "bad_dwell"),
         ({"place": 1, "dwell_s": 10**400}, "bad_dwell"),
     ],
-)  # fmt: skip
+)
 def test_what_a_click_must_be(client, token, event, code):
     status, answer = client.click({"token": token, **event})
     assert (status, answer["error"]["code"]) == (422, code)
@@ -149,9 +169,11 @@ def test_a_page_of_another_site_changes_nothing(client):
     client.create()
     headers = {"origin": "https://evil.example", "content-type": "text/plain"}
     for method, path, body in (
-        ("POST", f"{ONE}/state", {"to": "killed"}), ("POST", "/v1/kill", {}), ("PUT", ONE, {"rankers": ["a", "b"]}),
+        ("POST", f"{ONE}/state", {"to": "killed"}),
+        ("POST", "/v1/kill", {}),
+        ("PUT", ONE, {"rankers": ["a", "b"]}),
         ("POST", f"{ONE}/show", {"request_id": "x", "rankings": RANKINGS}),
-    ):  # fmt: skip
+    ):
         assert client.call(method, path, body, headers=headers)[0] == 403
     assert client.call("GET", ONE)[1]["state"] == "running"
 
@@ -219,9 +241,11 @@ CALLS = [
     ("POST", f"{ONE}/state", {"to": "running"}, "admin", 200),
     ("POST", f"{ONE}/show", {"request_id": "r", "rankings": RANKINGS}, "show", 200),
     ("POST", f"{ONE}/assign", {"request_id": "r"}, "show", 200),
-    ("GET", ONE, None, "read", 200), ("GET", "/v1/experiments", None, "read", 200),
-    ("GET", f"{ONE}/changes", None, "read", 200), ("POST", "/v1/kill", {}, "admin", 200),
-]  # fmt: skip
+    ("GET", ONE, None, "read", 200),
+    ("GET", "/v1/experiments", None, "read", 200),
+    ("GET", f"{ONE}/changes", None, "read", 200),
+    ("POST", "/v1/kill", {}, "admin", 200),
+]
 
 
 def test_scopes_of_keys(keyed):
@@ -237,9 +261,14 @@ def test_scopes_of_keys(keyed):
             if path.endswith("changes") and scope == needed:
                 assert {change["who"] for change in answer["changes"]} == {texts["admin"].split("_")[1]}
     for bad in (
-        texts["admin"][:-1], texts["admin"] + "0", "sk__", "sk_00000000_" + "0" * 48, "", "x" * 1000,
+        texts["admin"][:-1],
+        texts["admin"] + "0",
+        "sk__",
+        "sk_00000000_" + "0" * 48,
+        "",
+        "x" * 1000,
         texts["admin"].replace("sk_", "sk_f", 1),
-    ):  # fmt: skip
+    ):
         for kind in ("Bearer", "bearer", "Basic", ""):
             headers = {**HOST, "authorization": f"{kind} {bad}"}
             assert client.call("GET", "/v1/experiments", headers=headers)[0] == 401
@@ -505,12 +534,42 @@ def test_engines_come_from_the_configuration_file_only(open_client):
 # ---- fuzz ------------------------------------------------------------------------------------------------------------
 
 ODD = [
-    None, True, False, 0, -1, 1, 3.5, 1e308, 10**400, "", "a", "e", "prod", "x" * 300, "\u0000", "\ud800", "é😀",
-    "../..", "<script>", "' OR 1=1 --", [], {}, [[]], [None], {"a": {}}, {"prod": []},
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    3.5,
+    1e308,
+    10**400,
+    "",
+    "a",
+    "e",
+    "prod",
+    "x" * 300,
+    "\u0000",
+    "\ud800",
+    "é😀",
+    "../..",
+    "<script>",
+    "' OR 1=1 --",
+    [],
+    {},
+    [[]],
+    [None],
+    {"a": {}},
+    {"prod": []},
     {"prod": ["a"], "new": ["a", "a"]},
-    {"prod": [1], "new": ["a"]}, {"prod": ["\ud800"], "new": ["a"]}, {"prod": ["a\u0000"], "new": ["b"]},
-    {"prod": "abc", "new": "abc"}, {"prod": ["a"] * 1001, "new": ["b"]}, ["prod", "new"], {"click": 1}, {"": ""},
-]  # fmt: skip
+    {"prod": [1], "new": ["a"]},
+    {"prod": ["\ud800"], "new": ["a"]},
+    {"prod": ["a\u0000"], "new": ["b"]},
+    {"prod": "abc", "new": "abc"},
+    {"prod": ["a"] * 1001, "new": ["b"]},
+    ["prod", "new"],
+    {"click": 1},
+    {"": ""},
+]
 CALLED = {
     "show": (bodies.Show, {"request_id": "r", "rankings": RANKINGS}),
     "assign": (bodies.Assign, {"request_id": "r"}),

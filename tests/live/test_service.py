@@ -411,8 +411,11 @@ def test_a_bandit_that_decides_ends_the_comparison(client, on_winner):
             if figure:
                 break
     assert verdict["winner"] == "c"
-    assert re.fullmatch(r"c is best: it wins more than 50% of its duels against every other ranker. \d+ duels show "
-                        "it, .* 0.4, at any number of looks.", verdict["sentence"])  # fmt: skip
+    assert re.fullmatch(
+        r"c is best: it wins more than 50% of its duels against every other ranker. \d+ duels show "
+        "it, .* 0.4, at any number of looks.",
+        verdict["sentence"],
+    )
     _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": "later"})
     served, state = ("interleaved", "running") if on_winner == "keep" else ("winner", "stopped")
     assert (assigned["serve"], assigned["rankers"], client.row().state) == (served, ["c"], state)

@@ -72,10 +72,19 @@ class World:
 @pytest.mark.parametrize(
     ("before", "after", "n"),
     [
-        (1.0, 0.5, 200), (1.0, 0.2, 60), (0.2, 0.8, 300), (0.2, 0.8, 2000), (0.1, 0.9, 2000), (0.5, 0.8, 2000),
-        (0.6, 0.2, 2000), (0.05, 0.6, 5000), (0.2, 0.5, 1000), (0.5, 1.0, 500), (0.8, 0.8, 2000),
+        (1.0, 0.5, 200),
+        (1.0, 0.2, 60),
+        (0.2, 0.8, 300),
+        (0.2, 0.8, 2000),
+        (0.1, 0.9, 2000),
+        (0.5, 0.8, 2000),
+        (0.6, 0.2, 2000),
+        (0.05, 0.6, 5000),
+        (0.2, 0.5, 1000),
+        (0.5, 1.0, 500),
+        (0.8, 0.8, 2000),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("come_back", [False, True])
 def test_a_change_of_the_share_is_no_alarm(before, after, n, come_back):
     """Lists are pending when the share changes; as many follow, of new units or the same."""

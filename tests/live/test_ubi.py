@@ -16,19 +16,39 @@ from tests.refusing import refused
 
 def event(action="click", query_id="t", document="a", **more):
     return {
-        "action_name": action, "query_id": query_id, "timestamp": "2026-01-01T00:00:00Z",
-        "event_attributes": {"object": {"object_id": document}, "position": {"ordinal": 99}}, **more,
-    }  # fmt: skip
+        "action_name": action,
+        "query_id": query_id,
+        "timestamp": "2026-01-01T00:00:00Z",
+        "event_attributes": {"object": {"object_id": document}, "position": {"ordinal": 99}},
+        **more,
+    }
 
 
 ROWS = [
-    {"seq": 1, "token": "t1", "shown_at": 1767225600123, "serve": "interleaved", "documents": ["a", "b", "c"],
-     "offset": 0, "query": "lamp", "clicks": [
-         {"place": 2, "action": "click", "at": 1767225610000, "dwell_s": None, "late": False},
-         {"place": 3, "action": "click", "at": 1767229910000, "dwell_s": None, "late": True}]},
-    {"seq": 2, "token": "t2", "shown_at": 1767225601000, "serve": "production", "documents": ["b", "é\n\u2028"],
-     "offset": 10, "query": "lamp", "clicks": []},
-]  # fmt: skip
+    {
+        "seq": 1,
+        "token": "t1",
+        "shown_at": 1767225600123,
+        "serve": "interleaved",
+        "documents": ["a", "b", "c"],
+        "offset": 0,
+        "query": "lamp",
+        "clicks": [
+            {"place": 2, "action": "click", "at": 1767225610000, "dwell_s": None, "late": False},
+            {"place": 3, "action": "click", "at": 1767229910000, "dwell_s": None, "late": True},
+        ],
+    },
+    {
+        "seq": 2,
+        "token": "t2",
+        "shown_at": 1767225601000,
+        "serve": "production",
+        "documents": ["b", "é\n\u2028"],
+        "offset": 10,
+        "query": "lamp",
+        "clicks": [],
+    },
+]
 
 
 def written(rows):
@@ -68,11 +88,19 @@ def test_queries_that_were_not_kept_are_empty():
         (event(), {"token": "t", "document": "a", "action": "click"}),
         (event("item_click", document=7), {"token": "t", "document": "7", "action": "click"}),
         (event("add_to_cart"), {"token": "t", "document": "a", "action": "add_to_cart"}),
-        (event("impression"), None), (event("view"), None), (event(query_id=None), None), (event(action=None), None),
-        (event(document=None), None), (event(document=True), None), (event(document=1.5), None),
-        (event(event_attributes=None), None), (event(event_attributes={"object": "a"}), None), ("x", None), ([], None),
+        (event("impression"), None),
+        (event("view"), None),
+        (event(query_id=None), None),
+        (event(action=None), None),
+        (event(document=None), None),
+        (event(document=True), None),
+        (event(document=1.5), None),
+        (event(event_attributes=None), None),
+        (event(event_attributes={"object": "a"}), None),
+        ("x", None),
+        ([], None),
     ],
-)  # fmt: skip
+)
 def test_events_as_clicks(given, expected):
     assert click_of(given) == expected
 
@@ -85,8 +113,12 @@ def test_one_event_or_a_list_is_taken_and_rejections_keep_their_numbers(client):
     given = [event("impression"), first, 3, event(query_id="of another list"), other, gone, second]
     path = "/v1/ubi/events"
     assert client.call("POST", path, given)[1] == {
-        "accepted": 2, "duplicate": 0, "late": 0, "ignored": 4, "rejected": [{"index": 5, "code": "bad_document"}],
-    }  # fmt: skip
+        "accepted": 2,
+        "duplicate": 0,
+        "late": 0,
+        "ignored": 4,
+        "rejected": [{"index": 5, "code": "bad_document"}],
+    }
     status, answer = client.call("POST", path, [event(query_id="of another list"), other])
     assert (status, answer["ignored"]) == (200, 2)
     assert client.call("POST", path, gone)[0] == 422

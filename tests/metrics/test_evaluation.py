@@ -81,9 +81,21 @@ def slow(name, y, s, docid, convention, relevance, ties, max_grade):
 
 
 NAMES = [
-    "map", "map@3", "mrr", "mrr@2", "precision@4", "recall@3", "ndcg", "ndcg@1", "ndcg@5", "dcg", "dcg@4", "err",
-    "err@3", "roc",
-]  # fmt: skip
+    "map",
+    "map@3",
+    "mrr",
+    "mrr@2",
+    "precision@4",
+    "recall@3",
+    "ndcg",
+    "ndcg@1",
+    "ndcg@5",
+    "dcg",
+    "dcg@4",
+    "err",
+    "err@3",
+    "roc",
+]
 
 documents = st.lists(
     st.tuples(

@@ -105,7 +105,7 @@ test_bad_models_are_refused_at_once = rejections(
     ({"loss": lambda y_true, y: -1.0}, "example 0: loss: expected a finite value >= 0, got -1"),
     ({"loss": lambda y_true, y: np.nan}, "example 0: loss: expected a finite value >= 0, got nan"),
     ({"loss": lambda y_true, y: 1.0}, r"example 0: loss\(y, y\): expected 0, got 1"),
-)  # fmt: skip
+)
 
 
 def test_bad_answers_while_training_name_the_example():

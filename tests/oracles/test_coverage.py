@@ -223,9 +223,14 @@ def test_user_loss_is_the_same_as_the_built_in_one():
 def problem_of(rng, n_queries, separation, n=15, k=4, n_jobs=1):
     ones = [Instance(rng, n=n, n_words=12) for _ in range(n_queries)]
     return CoverageProblem(
-        [o.coverage for o in ones], [o.labels for o in ones], FEATURES.bins(np.array([0.2, 0.3])), k,
-        separation=separation, n_jobs=n_jobs, weights=rng.uniform(0.5, 2, n_queries),
-    )  # fmt: skip
+        [o.coverage for o in ones],
+        [o.labels for o in ones],
+        FEATURES.bins(np.array([0.2, 0.3])),
+        k,
+        separation=separation,
+        n_jobs=n_jobs,
+        weights=rng.uniform(0.5, 2, n_queries),
+    )
 
 
 def test_slack_is_at_most_the_exhaustive_one():

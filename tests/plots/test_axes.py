@@ -173,4 +173,4 @@ test_what_cannot_be_drawn_is_refused = refusals(
     (plots.differences, (ONE,), "other: a second result to compare with is required"),
     (plots.regret, (SVMMap(),), "expected simulations of bandits, got SVMMap"),
     (plots.step_functions, (SVMMap(),), "expected step functions of BinnedFeatures, got SVMMap"),
-)  # fmt: skip
+)

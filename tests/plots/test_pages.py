@@ -1,7 +1,5 @@
 """The pieces of a page: everything escaped, numbers and axes right, nothing loaded from elsewhere, empty input."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 
@@ -153,9 +151,13 @@ def test_signs_of_cells_are_written():
 
 @pytest.mark.parametrize(
     ("p", "cell", "said"),
-    [(0.0, "<0.0001", "p < 0.0001"), (9.9e-5, "<0.0001", "p < 0.0001"), (1e-4, "0.0001", "p = 0.0001"),
-     (1.0, "1.0000", "p = 1.0000")],
-)  # fmt: skip
+    [
+        (0.0, "<0.0001", "p < 0.0001"),
+        (9.9e-5, "<0.0001", "p < 0.0001"),
+        (1e-4, "0.0001", "p = 0.0001"),
+        (1.0, "1.0000", "p = 1.0000"),
+    ],
+)
 def test_p_values_in_a_table_and_in_a_sentence(p, cell, said):
     assert (pages.p_value(p), pages.p_said(p)) == (cell, said)
 
@@ -166,9 +168,14 @@ def test_a_page_of_a_service_comes_again_and_may_hold_frames():
     assert "frame-src" not in plain
     above = '<nav><a href="/">all</a></nav>'
     live = pages.render(
-        "plots/templates/page.html", title="t", body="", above=Markup(above), style="nav{color:red}", refresh=10,
+        "plots/templates/page.html",
+        title="t",
+        body="",
+        above=Markup(above),
+        style="nav{color:red}",
+        refresh=10,
         frames=True,
-    )  # fmt: skip
+    )
     Checker(live)
     assert '<meta http-equiv="refresh" content="10">' in live
     assert "frame-src 'self'" in live

@@ -231,8 +231,10 @@ def diverse_selection() -> Any:
     costs = [rng.integers(1, 9, size=20) for _ in given]
     out: list[Any] = []
     for sets, truth, options in (
-        (texts, labels, {"loss": "alpha_ndcg"}), (given, marks, {}), (given, labels, {"positive": True}),
-    ):  # fmt: skip
+        (texts, labels, {"loss": "alpha_ndcg"}),
+        (given, marks, {}),
+        (given, labels, {"positive": True}),
+    ):
         model = structsvm.DiverseRanker(3, **options).fit(sets, truth)
         out.append([model.coef_, model.scale_, model.fit_.primal, model.regrets_])
         out.append(model.predict(sets, costs=costs, budget=17))
@@ -287,18 +289,26 @@ def cells() -> Any:
     shown = orders[rng.integers(0, 3, 4000), query]
     clicked = rng.random(shown.shape) < theta * truth[query[:, None], shown]
     return clicks.ClickCells.from_arrays(
-        np.repeat(query, 6), shown.ravel(), np.tile(np.arange(1, 7), 4000), clicked.ravel(),
+        np.repeat(query, 6),
+        shown.ravel(),
+        np.tile(np.arange(1, 7), 4000),
+        clicked.ravel(),
         session=np.repeat(np.arange(4000), 6),
-    )  # fmt: skip
+    )
 
 
 @case
 def click_models() -> Any:
     log, out = cells(), {}
     for name in (
-        "CascadeModel", "DependentClickModel", "SimplifiedDynamicBayesianModel", "DynamicBayesianModel",
-        "ClickChainModel", "PositionBasedModel", "UserBrowsingModel",
-    ):  # fmt: skip
+        "CascadeModel",
+        "DependentClickModel",
+        "SimplifiedDynamicBayesianModel",
+        "DynamicBayesianModel",
+        "ClickChainModel",
+        "PositionBasedModel",
+        "UserBrowsingModel",
+    ):
         model = getattr(clicks, name)().fit(log)
         out[name] = [
             value for key, value in sorted(vars(model).items()) if isinstance(value, (float, np.ndarray))

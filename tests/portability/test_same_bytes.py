@@ -71,8 +71,12 @@ def test_other_processors(processor, tmp_path):
         environment["GLIBC_TUNABLES"] = "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX"
     ran = subprocess.run(
         [sys.executable, str(HERE / "digests.py")],
-        env=environment, capture_output=True, text=True, check=False, cwd=HERE.parent.parent,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=HERE.parent.parent,
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
     found = json.loads(ran.stdout)
     assert [name for name in WRITTEN if found[name] != WRITTEN[name]] == []

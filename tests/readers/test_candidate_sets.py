@@ -44,8 +44,16 @@ from tests.refusing import rejected
         (lambda: CandidateSet.from_similarity([[1.0, np.nan], [0, 1]]), ValueError, "from -1 to 1"),
         (lambda: CandidateSet.from_similarity([[1.0, 3], [3, 1]]), ValueError, "pass E @ E.T"),
         (lambda: CandidateSet.from_similarity(np.zeros((15, 16))), ValueError, r"\(15, 16\).*pass E @ E.T"),
-        (lambda: CandidateSet.from_similarity([[1, 0.5], [0.4, 1]]), ValueError, r"symmetry, .* 0.5 at \[0, 1\]"),
-        (lambda: CandidateSet.from_similarity([[1, 0.5], [0.5, 0.9]]), ValueError, r"diagonal, got 0.9 at \[1, 1\]"),
+        (
+            lambda: CandidateSet.from_similarity([[1, 0.5], [0.4, 1]]),
+            ValueError,
+            r"symmetry, .* 0.5 at \[0, 1\]",
+        ),
+        (
+            lambda: CandidateSet.from_similarity([[1, 0.5], [0.5, 0.9]]),
+            ValueError,
+            r"diagonal, got 0.9 at \[1, 1\]",
+        ),
         (lambda: CandidateSet.from_similarity(np.zeros((0, 0))), ValueError, "empty candidate set"),
         (lambda: check_sets(CandidateSet(["a"])), TypeError, "a list of CandidateSet"),
         (lambda: check_sets([]), ValueError, "at least one"),
@@ -56,7 +64,7 @@ from tests.refusing import rejected
         (lambda: check_labels([[["x"]]], [1]), ValueError, "numbers"),
         (lambda: check_chosen([0, 7], 5), ValueError, "0 to 4"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()

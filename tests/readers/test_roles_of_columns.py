@@ -38,11 +38,26 @@ GAP = float("nan")
 TYPED = {
     "int": ([1, 2], [1, 2], [1, 2], [1, 2]),
     "int with a gap": (pd.array([1, None], dtype="Int64"), "got none", [1, GAP], [1, GAP]),
-    "uint64": (np.array([1, 2**63 + 1], dtype=np.uint64), [1, 2**63 + 1], [1, 2.0**63], "in seconds, as before"),
+    "uint64": (
+        np.array([1, 2**63 + 1], dtype=np.uint64),
+        [1, 2**63 + 1],
+        [1, 2.0**63],
+        "in seconds, as before",
+    ),
     "whole floats": ([1.0, 2.0], [1, 2], [1, 2], [1, 2]),
     "float with a gap": ([1.0, GAP], "got none", [1, GAP], [1, GAP]),
-    "large float": ([2.0**53, 1.0], "distinct ids are equal in float64", [2.0**53, 1], "in microseconds, as before"),
-    "large float32": (np.float32([2.0**24, 1]), "distinct ids are equal in float32", [2.0**24, 1], [2.0**24, 1]),
+    "large float": (
+        [2.0**53, 1.0],
+        "distinct ids are equal in float64",
+        [2.0**53, 1],
+        "in microseconds, as before",
+    ),
+    "large float32": (
+        np.float32([2.0**24, 1]),
+        "distinct ids are equal in float32",
+        [2.0**24, 1],
+        [2.0**24, 1],
+    ),
     "fraction": ([0.5, 1.0], "got 0.5", [0.5, 1], [0.5, 1]),
     "infinite": ([1.0, np.inf], "got inf", [1, np.inf], [1, np.inf]),
     "decimal": ([decimal.Decimal(1), decimal.Decimal(2)], [1, 2], [1, 2], [1, 2]),
@@ -52,7 +67,12 @@ TYPED = {
     "empty text": (["a", ""], "got none", "got string", "got 'a'"),
     "text with a gap": (["a", None], "got none", "got string", "got 'a'"),
     "text of numbers": (["1", "2.5"], ["1", "2.5"], "got string", [1, 2.5]),
-    "text of times": (["2026-03-01T12:00Z", "2026-03-01 14:00+02:00"], None, "got string", [SECONDS, SECONDS]),
+    "text of times": (
+        ["2026-03-01T12:00Z", "2026-03-01 14:00+02:00"],
+        None,
+        "got string",
+        [SECONDS, SECONDS],
+    ),
     "time": ([NOON, None], "got timestamp", "got timestamp", [SECONDS, GAP]),
     "time with a zone": ([NOON.astimezone(datetime.UTC)] * 2, "got timestamp", "got timestamp", None),
     "date": ([NOON.date()] * 2, "got date32", "convert times to days", [SECONDS - 43200] * 2),
@@ -63,22 +83,29 @@ TYPED = {
     "list": ([[1], [2]], "got (large_)?list", "got (large_)?list", "got (large_)?list"),
     "span": ([datetime.timedelta(1)] * 2, "got duration", "got duration", "got duration"),
     "nothing": ([None, None], "got none", [GAP, GAP], [GAP, GAP]),
-}  # fmt: skip
+}
 # cells of CSV, likewise
 WRITTEN = {
-    "1 1.0": (["1", "1.0"], [1, 1], [1, 1]), "007 7": (["007", "7"], ["007", "7"], [7, 7]),
+    "1 1.0": (["1", "1.0"], [1, 1], [1, 1]),
+    "007 7": (["007", "7"], ["007", "7"], [7, 7]),
     "rounded": (["1.73e+18", "2"], "as a column of floats is written", [1.73e18, 2]),
     "2^53.0": (["9007199254740992.0", "1.0"], "'9007199254740992.0'"[1:-1], [2.0**53, 1]),
     "2^53+1": (["9007199254740993", "1"], [9007199254740993, 1], [2.0**53, 1]),
     "2^63": (["9223372036854775808", "1"], ["9223372036854775808", "1"], [2.0**63, 1]),
-    "hexadecimal": (["1e5", "ab"], ["1e5", "ab"], "got 'ab'"), "fractions": (["1.5", "2.0"], ["1.5", "2.0"], [1.5, 2]),
-    "01.0 2.0": (["01.0", "2.0"], ["01.0", "2.0"], [1, 2]), "1.00 2.0": (["1.00", "2.0"], ["1.00", "2.0"], [1, 2]),
+    "hexadecimal": (["1e5", "ab"], ["1e5", "ab"], "got 'ab'"),
+    "fractions": (["1.5", "2.0"], ["1.5", "2.0"], [1.5, 2]),
+    "01.0 2.0": (["01.0", "2.0"], ["01.0", "2.0"], [1, 2]),
+    "1.00 2.0": (["1.00", "2.0"], ["1.00", "2.0"], [1, 2]),
     "1.0 x": (["1.0", "x"], ["1.0", "x"], "got 'x'"),
-    "minus 0": (["-0", "0"], ["-0", "0"], [0, 0]), "blanks": ([" a", "a "], ["a", "a"], "got ' a'"),
-    "gap": (["", "1"], "got none", [GAP, 1]), "nan": (["NaN", "x"], ["NaN", "x"], "got 'x'"),
-    "truth": (["True", "false"], ["True", "false"], [1, 0]), "comma": (['"1,5"', "2"], ["1,5", "2"], "a decimal point"),
-    "underscore": (["1_0", "2"], ["1_0", "2"], "got '1_0'"), "nan(1)": (["nan(1)", "2"], ["nan(1)", "2"], "got 'nan"),
-}  # fmt: skip
+    "minus 0": (["-0", "0"], ["-0", "0"], [0, 0]),
+    "blanks": ([" a", "a "], ["a", "a"], "got ' a'"),
+    "gap": (["", "1"], "got none", [GAP, 1]),
+    "nan": (["NaN", "x"], ["NaN", "x"], "got 'x'"),
+    "truth": (["True", "false"], ["True", "false"], [1, 0]),
+    "comma": (['"1,5"', "2"], ["1,5", "2"], "a decimal point"),
+    "underscore": (["1_0", "2"], ["1_0", "2"], "got '1_0'"),
+    "nan(1)": (["nan(1)", "2"], ["nan(1)", "2"], "got 'nan"),
+}
 
 
 def column_of(source, role):
@@ -107,10 +134,12 @@ def test_each_type_in_each_role(tmp_path, kind, carrier):
     if carrier == "polars" and kind == "nothing":
         expected[0] = "got none"
     source = {
-        "pandas": lambda: pd.DataFrame({"v": values}), "polars": lambda: pl.from_arrow(pa.table({"v": array})),
-        "arrow": lambda: pa.table({"v": array}), "dictionary": lambda: {"v": values},
+        "pandas": lambda: pd.DataFrame({"v": values}),
+        "polars": lambda: pl.from_arrow(pa.table({"v": array})),
+        "arrow": lambda: pa.table({"v": array}),
+        "dictionary": lambda: {"v": values},
         "parquet": lambda: tmp_path / "t.parquet",
-    }[carrier]()  # fmt: skip
+    }[carrier]()
     if carrier == "parquet":
         parquet.write_table(pa.table({"v": array}), source)
     for role, one in zip(("id", "number", "time"), expected, strict=True):
@@ -122,9 +151,11 @@ def test_values_of_categories_have_the_roles_of_their_type(carrier):
     for values, expected in ((["b", "a", "b"], ["b", "a", "b"]), ([3, 5, 3], [3, 5, 3])):
         source = {
             "pandas": lambda v=values: pd.DataFrame({"v": pd.Series(v, dtype="category")}),
-            "polars": lambda v=values: pl.DataFrame({"v": pl.Series(v, dtype=pl.Categorical) if v[0] == "b" else v}),
+            "polars": lambda v=values: pl.DataFrame(
+                {"v": pl.Series(v, dtype=pl.Categorical) if v[0] == "b" else v}
+            ),
             "arrow": lambda v=values: pa.table({"v": pa.array(v).dictionary_encode()}),
-        }[carrier]()  # fmt: skip
+        }[carrier]()
         check(source, "id", expected)
     check(pl.DataFrame({"v": pl.Series(["a", "b"], dtype=pl.Enum(["b", "a"]))}), "id", ["a", "b"])
 

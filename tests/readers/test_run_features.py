@@ -101,11 +101,17 @@ def test_what_cannot_be_pooled():
     for call, message in (
         (lambda: candidates([]), "runs: expected at least one"),
         (lambda: candidates(runs, depth=0), "depth=0: expected an integer >= 1"),
-        (lambda: candidates(runs, other), "qrels: expected judgments of the runs' topics .*got those of '<script>'"),
-        (lambda: judge_run(runs[0], other), "at least one judged topic, got none; the judged topics are '<sc"),
+        (
+            lambda: candidates(runs, other),
+            "qrels: expected judgments of the runs' topics .*got those of '<script>'",
+        ),
+        (
+            lambda: judge_run(runs[0], other),
+            "at least one judged topic, got none; the judged topics are '<sc",
+        ),
         (lambda: candidates(runs, by_subtopic), "got judgments by subtopic"),
         (lambda: judge_run(runs[0], by_subtopic), "got judgments by subtopic"),
-    ):  # fmt: skip
+    ):
         rejected(message, call)
     assert not candidates(runs).judged.any()
 

@@ -373,9 +373,11 @@ def test_scattered_rows_are_gathered_on_disk_as_in_memory(tmp_path, monkeypatch,
         )
     )
     for name, read, convert, more in (
-        ("t.csv", read_csv, convert_csv, {}), ("t.parquet", read_parquet, convert_parquet, {}),
-        ("t.txt", read_letor, convert_letor, {"sparse": True}), ("t.txt", read_letor, convert_letor, {"sparse": False}),
-    ):  # fmt: skip
+        ("t.csv", read_csv, convert_csv, {}),
+        ("t.parquet", read_parquet, convert_parquet, {}),
+        ("t.txt", read_letor, convert_letor, {"sparse": True}),
+        ("t.txt", read_letor, convert_letor, {"sparse": False}),
+    ):
         write_store(read(tmp_path / name, **more), tmp_path / "a.store")
         convert(
             tmp_path / name, tmp_path / "b.store", **more, **({"block_bytes": 300} if name == "t.txt" else {})

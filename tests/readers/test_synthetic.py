@@ -52,9 +52,14 @@ def test_store_holds_the_same_data_whatever_the_chunk(tmp_path, chunk):
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"n_docs": 0}, "n_docs=0: expected an integer >= 1"), ({"noise": -1}, "noise"), ({"noise": np.nan}, "noise"),
-     ({"grades": 6}, "grades=6: expected an integer from 2 to 5"), ({"grades": 1}, "grades")],
-)  # fmt: skip
+    [
+        ({"n_docs": 0}, "n_docs=0: expected an integer >= 1"),
+        ({"noise": -1}, "noise"),
+        ({"noise": np.nan}, "noise"),
+        ({"grades": 6}, "grades=6: expected an integer from 2 to 5"),
+        ({"grades": 1}, "grades"),
+    ],
+)
 def test_bad_settings(tmp_path, change, message):
     settings = {"n_queries": 2, "n_docs": 2, "n_features": 2} | change
     rejected(message, make_ranking, **settings)

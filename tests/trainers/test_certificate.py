@@ -138,14 +138,20 @@ REFUSED = [
         r"solver='n_slack': expected a trainer that supports linear constraints on weights; use .*'one_slack'",
     ),
     ({"solver": "frank_wolfe", "cone": np.eye(2)}, r"solver='frank_wolfe': expected .* linear constraints"),
-    ({"solver": "newton", "cone": np.ones(2)}, r"solver='newton': expected .* signs.*; use one of .*'one_slack'"),
-    ({"solver": "n_slack", "region": object()}, r"supports convex constraints and penalties; use .*'one_slack'"),
+    (
+        {"solver": "newton", "cone": np.ones(2)},
+        r"solver='newton': expected .* signs.*; use one of .*'one_slack'",
+    ),
+    (
+        {"solver": "n_slack", "region": object()},
+        r"supports convex constraints and penalties; use .*'one_slack'",
+    ),
     ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: cannot be combined with a region"),
     ({"solver": "n_slack", "stabilise": False}, r"supports stabilise=False; use .*'one_slack'"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
     ({"solver": "frank_wolfe", "qp": "cvxpy"}, r"supports qp='cvxpy'; use one of .*'one_slack', .*'n_slack'"),
     ({"solver": "auto", "qp": "osqp"}, r"qp='osqp': expected 'active_set' or 'cvxpy'"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("options", "message"), REFUSED)
@@ -237,13 +243,17 @@ def test_a_problem_checks_its_indices_before_any_compiled_code_uses_them():
     [
         ([9, 5, 4, 4], [1, 1, 1, 2], "the lower bound (dual) is probably the loose one"),
         ([9, 9, 9, 8], [1, 2, 3, 3], "the upper bound (primal) is probably the loose one"),
-        ([9, 9, 9, 9, 9, 9, 8, 8], [1, 1, 1, 1, 1, 3, 3, 3.5], "the upper bound (primal) is probably the loose one"),
+        (
+            [9, 9, 9, 9, 9, 9, 8, 8],
+            [1, 1, 1, 1, 1, 3, 3, 3.5],
+            "the upper bound (primal) is probably the loose one",
+        ),
         ([9, 8, 7, 7], [1, 2, 3, 3], None),
         ([9, 8, 7, 6], [1, 2, 3, 4], None),
         ([9, 8, 7], [1, 1, 1], None),
         ([np.inf, np.inf, np.inf, 7], [1, 1, 1, 1], None),
     ],
-)  # fmt: skip
+)
 def test_a_stopped_fit_names_the_bound_that_moved_more_lately(primals, duals, expected):
     record = Recorder(1.0, 1e-3, 1)
     for primal, dual in zip(primals, duals, strict=True):

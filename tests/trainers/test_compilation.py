@@ -23,8 +23,12 @@ print(sum(sum(k.stats.cache_misses.values()) for k in kernels), sum(sum(k.stats.
 def figures(*command, **environment):
     """Return the cache misses and hits of a process."""
     out = subprocess.run(
-        [sys.executable, *command], env={**os.environ, **environment}, capture_output=True, text=True, check=True
-    )  # fmt: skip
+        [sys.executable, *command],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return tuple(map(int, out.stdout.split()))
 
 

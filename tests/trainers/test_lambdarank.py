@@ -147,8 +147,17 @@ def ascended(seed, name, schedule, hidden=(), **options):
         name: given(X, y, offsets) if name == "validation" else given for name, given in options.items()
     }
     fit = ascend(
-        X, y, None, offsets, Utility.of(name), start, rng, Schedule(*schedule), query_weights=np.ones(30), **options
-    )  # fmt: skip
+        X,
+        y,
+        None,
+        offsets,
+        Utility.of(name),
+        start,
+        rng,
+        Schedule(*schedule),
+        query_weights=np.ones(30),
+        **options,
+    )
     return X, y, offsets, fit, start
 
 

@@ -156,9 +156,13 @@ def test_small_shares_count_where_few_planes_cover_the_features(covered, monkeyp
     """Of the two planes of a query, only the one with the smaller share has the second feature."""
     monkeypatch.setattr(module, "_COVERED", covered)
     planes = Planes(  # with covered = 1 two planes were needed, and one is left
-        np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([0, 2]), np.empty(0, dtype=np.int64),
-        np.ones((1, 2)), np.array([2]), np.array([1.0]),
-    )  # fmt: skip
+        np.array([[1.0, 0.0], [1.0, 1.0]]),
+        np.array([0, 2]),
+        np.empty(0, dtype=np.int64),
+        np.ones((1, 2)),
+        np.array([2]),
+        np.array([1.0]),
+    )
     share = np.array([[0.995, 0.005]])
     with module._threads(1) as run:
         problem = module._Smoothed(planes, run)

@@ -200,9 +200,18 @@ def test_step_is_minus_the_gradient(loss, n_views):
 
     gradient = np.array([(value(w + h) - value(w - h)) / 2e-6 for h in 1e-6 * np.eye(9)])
     after = descend(
-        X, y, index, views, at, 1, eta_0=np.full(n_views, eta_0), lam=lam, loss=loss, k=k,
+        X,
+        y,
+        index,
+        views,
+        at,
+        1,
+        eta_0=np.full(n_views, eta_0),
+        lam=lam,
+        loss=loss,
+        k=k,
         agreement=Agreement(mu, l, unlabeled),
-    )  # fmt: skip
+    )
     eta = eta_0 / (1 + eta_0 * lam * (t + 1))
     step = (np.concatenate(view_weights(after, views, average=False)) - w) / eta
     np.testing.assert_allclose(step, -gradient, rtol=1e-6, atol=1e-6)
@@ -256,9 +265,17 @@ def test_stays_finite_on_any_scale(make_rows, loss):
     for unit, lam, mu in itertools.product((1e-6, 1.0, 1e6, mixed), (1e-8, 1e-3, 1e2), (0.0, 0.1, 1e3)):
         for eta_0 in (1.0, 1 / mean_squared_norms(X * unit, index, views, 0)):
             state = descend(
-                make_rows(X * unit), y, index, views, start(views, 0), 3000, eta_0=np.ones(2) * eta_0, lam=lam,
-                loss=loss, agreement=Agreement(mu, 5, unlabeled),
-            )  # fmt: skip
+                make_rows(X * unit),
+                y,
+                index,
+                views,
+                start(views, 0),
+                3000,
+                eta_0=np.ones(2) * eta_0,
+                lam=lam,
+                loss=loss,
+                agreement=Agreement(mu, 5, unlabeled),
+            )
             for average in (False, True):
                 for v, w in enumerate(view_weights(state, views, average=average)):
                     scores = (X * unit)[:, views.columns[views.starts[v] : views.starts[v + 1]]] @ w

@@ -500,12 +500,18 @@ def test_an_interrupt_before_the_rows_were_measured_keeps_nothing(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"history": np.empty((0, 5))}, {"history": np.zeros((3, 6))}, {"slacks": np.zeros(1)}, {"w": np.zeros(3)},
-        {"w": np.full(5, np.nan)}, {"joint": np.zeros((1, 5))}, {"group": None}, {"alpha": np.array(["a"])},
+        {"history": np.empty((0, 5))},
+        {"history": np.zeros((3, 6))},
+        {"slacks": np.zeros(1)},
+        {"w": np.zeros(3)},
+        {"w": np.full(5, np.nan)},
+        {"joint": np.zeros((1, 5))},
+        {"group": None},
+        {"alpha": np.array(["a"])},
         {"description": np.frombuffer(b'{"format": "structsvm-checkpoint"}', dtype=np.uint8)},
         {"description": np.frombuffer(b'{"format": "structsvm-checkpoint", "problem": 3}', dtype=np.uint8)},
     ],
-)  # fmt: skip
+)
 def test_an_archive_of_other_content_is_no_checkpoint(tmp_path, change):
     data, path = make_data(120), tmp_path / "fit.checkpoint"
     made_by(data, path, tol=1e-9, max_passes=4)

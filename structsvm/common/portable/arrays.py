@@ -4,8 +4,6 @@ The functions consist of elementwise operations and ``sum``, which adds in a fix
 small or read once; kernels and trainers use :mod:`structsvm.common.portable.sums`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

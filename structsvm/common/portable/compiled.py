@@ -1,7 +1,5 @@
 """The functions of :mod:`structsvm.common.portable.elementary` for single numbers in kernels, with the same bits."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -9,8 +9,6 @@ the last place; :mod:`structsvm.common.portable.compiled` provides them for kern
 ``log((1 + s) / (1 - s)) = 2 (s + s^3 / 3 + ...)``, ``s = (m - 1) / (m + 1)``.
 """
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from typing import Any

@@ -10,8 +10,6 @@ The functions ``_emit_...`` build LLVM's instructions for the intrinsics of the 
 signature and a code generator, or None for types that the intrinsic does not support.
 """
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

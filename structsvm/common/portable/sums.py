@@ -4,8 +4,6 @@ Each sum has the same structure: a loop over several lanes at once, a loop over 
 eight elements, which is read as the last eight elements with zeros in place of those already added.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Conversion of Python arrays by the rules for tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

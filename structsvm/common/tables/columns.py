@@ -3,8 +3,6 @@
 Arrow arrays become NumPy arrays through their buffers: ``to_numpy`` and ``pa.scalar`` would import pandas.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from datetime import UTC, date, datetime

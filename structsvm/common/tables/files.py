@@ -1,7 +1,5 @@
 """Recognition of files that are tables with named columns, by their names and first bytes."""
 
-from __future__ import annotations
-
 import glob
 from os import PathLike, fspath
 from pathlib import Path

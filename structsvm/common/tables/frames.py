@@ -1,7 +1,5 @@
 """Data frames, dictionaries of columns, Arrow streams, and Parquet files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Rules for ids and times, shared by Python arrays, text and tables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

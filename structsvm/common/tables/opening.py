@@ -1,7 +1,5 @@
 """Open tables: files, folders, patterns and frames."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 from typing import Any

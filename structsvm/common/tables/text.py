@@ -1,7 +1,5 @@
 """CSV and JSON lines. Arrow parses blocks of whole lines; blocks that it might misread are parsed line by line."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -107,9 +105,11 @@ class _Parser:
         if rows:
             columns = {name: arrow_text([cells[j] for _, cells in rows]) for name, j in self._at.items()}
             yield Batch(
-                columns, len(rows), _at_lines(self._path, rows),
+                columns,
+                len(rows),
+                _at_lines(self._path, rows),
                 lambda row, name: rows[row][1][self._at[name]],
-            )  # fmt: skip
+            )
         if error is not None:
             raise error
 
@@ -118,9 +118,10 @@ class _Parser:
         try:
             parsed = self._read(block, self._numbers)
             wrong = {
-                name for name in self._numbers
+                name
+                for name in self._numbers
                 if compute.any(compute.is_nan(parsed.column(str(self._at[name])))).as_py()
-            }  # fmt: skip
+            }
             if not wrong:
                 return parsed
         except pa.ArrowInvalid:

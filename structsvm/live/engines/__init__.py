@@ -1,7 +1,5 @@
 """Search engines behind the proxy: each kind is one dialect, chosen by ``kind`` in the configuration."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

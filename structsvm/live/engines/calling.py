@@ -1,7 +1,5 @@
 """Requests to engines over HTTP."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,11 +13,23 @@ from structsvm.live.engines.engine import Engine
 _OWN = frozenset(
     name.encode()
     for name in (
-        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade",
-        "transfer-encoding", "content-length", "server", "date", "set-cookie", "content-security-policy",
-        "access-control-allow-origin", "x-structsvm-serve",
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "upgrade",
+        "transfer-encoding",
+        "content-length",
+        "server",
+        "date",
+        "set-cookie",
+        "content-security-policy",
+        "access-control-allow-origin",
+        "x-structsvm-serve",
     )
-)  # fmt: skip
+)
 """Headers that belong to the connection with the engine, or that this service sets itself."""
 
 
@@ -66,9 +76,15 @@ class Caller:
         self._clients = [httpx.AsyncClient(verify=verify, trust_env=False, limits=one) for one in limits]
 
     async def send(
-        self, engine: Engine, content: bytes, *, method: str = "POST", headers: Mapping[str, str],
-        parameters: str = "", most: float = float("inf"),
-    ) -> Raw:  # fmt: skip
+        self,
+        engine: Engine,
+        content: bytes,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str],
+        parameters: str = "",
+        most: float = float("inf"),
+    ) -> Raw:
         """Send a body; return a response of at most ``most`` bytes.
 
         An engine may close a persistent connection just as a request is sent. If no response has begun, the request is

@@ -1,7 +1,5 @@
 """The ``_search`` requests and responses of OpenSearch and Elasticsearch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -12,8 +10,14 @@ _RANKS = {"query", "post_filter", "rescore", "indices_boost", "runtime_mappings"
 """Keys that determine the order; sent to all engines."""
 
 _OF_HITS = {
-    "_source", "fields", "stored_fields", "docvalue_fields", "highlight", "version", "seq_no_primary_term",
-}  # fmt: skip
+    "_source",
+    "fields",
+    "stored_fields",
+    "docvalue_fields",
+    "highlight",
+    "version",
+    "seq_no_primary_term",
+}
 """Keys that describe each hit separately; sent to all engines."""
 
 _WHOLE = {"aggs", "aggregations", "suggest", "track_total_hits", "stats"}
@@ -24,21 +28,46 @@ _KEYS = _RANKS | _OF_HITS | _WHOLE | {"from", "size", "timeout", "q", "ext"}
 _RETRIEVERS = {
     "standard": {"query", "filter"},
     "knn": {
-        "field", "query_vector", "query_vector_builder", "k", "num_candidates", "similarity", "filter", "rescore_vector"
+        "field",
+        "query_vector",
+        "query_vector_builder",
+        "k",
+        "num_candidates",
+        "similarity",
+        "filter",
+        "rescore_vector",
     },
     "rrf": {"retrievers", "rank_window_size", "filter", "rank_constant"},
     "linear": {"retrievers", "rank_window_size", "filter", "normalizer"},
-}  # fmt: skip
+}
 """Known retrievers, and the keys of each."""
 
 _ANSWER = {
-    "took", "timed_out", "_shards", "_clusters", "hits", "aggregations", "suggest", "terminated_early",
-    "num_reduce_phases", "ext",
-}  # fmt: skip
+    "took",
+    "timed_out",
+    "_shards",
+    "_clusters",
+    "hits",
+    "aggregations",
+    "suggest",
+    "terminated_early",
+    "num_reduce_phases",
+    "ext",
+}
 _HIT = {
-    "_index", "_type", "_id", "_score", "_source", "fields", "highlight", "_version", "_seq_no", "_primary_term",
-    "_routing", "_ignored",
-}  # fmt: skip
+    "_index",
+    "_type",
+    "_id",
+    "_score",
+    "_source",
+    "fields",
+    "highlight",
+    "_version",
+    "_seq_no",
+    "_primary_term",
+    "_routing",
+    "_ignored",
+}
 
 
 class OpenSearch(Dialect):
@@ -60,19 +89,41 @@ class OpenSearch(Dialect):
     identity = "_id"
     addressed = frozenset(
         (
-            "from", "size", "routing", "preference", "request_cache", "ignore_unavailable", "allow_no_indices",
-            "expand_wildcards", "timeout", "typed_keys", "rest_total_hits_as_int", "pretty", "human", "error_trace",
-            "max_concurrent_shard_requests", "batched_reduce_size", "pre_filter_shard_size",
-            "ccs_minimize_roundtrips", "allow_partial_search_results", "cancel_after_time_interval", "_source",
-            "_source_includes", "_source_excludes", "version", "seq_no_primary_term",
+            "from",
+            "size",
+            "routing",
+            "preference",
+            "request_cache",
+            "ignore_unavailable",
+            "allow_no_indices",
+            "expand_wildcards",
+            "timeout",
+            "typed_keys",
+            "rest_total_hits_as_int",
+            "pretty",
+            "human",
+            "error_trace",
+            "max_concurrent_shard_requests",
+            "batched_reduce_size",
+            "pre_filter_shard_size",
+            "ccs_minimize_roundtrips",
+            "allow_partial_search_results",
+            "cancel_after_time_interval",
+            "_source",
+            "_source_includes",
+            "_source_excludes",
+            "version",
+            "seq_no_primary_term",
         )
-    )  # fmt: skip
+    )
     keys = frozenset(_KEYS | {"derived"})
     # engines refuse a retriever together with the fields that it replaces
     replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "query": ("query", "retriever"), "rescore": ("rescore",), "knn": ("knn",),
+        "query": ("query", "retriever"),
+        "rescore": ("rescore",),
+        "knn": ("knn",),
         "retriever": ("retriever", "query", "knn", "rescore"),
-    }  # fmt: skip
+    }
     page_parameters = ("from", "size")
     documents_at = "hits.hits"
     total_at = ("hits.total.value", "hits.total")

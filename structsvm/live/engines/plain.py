@@ -1,7 +1,5 @@
 """A custom search service that receives JSON and returns JSON with a list of documents."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

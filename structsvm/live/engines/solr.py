@@ -1,7 +1,5 @@
 """Solr: the JSON request API and the responses of search handlers with ``wt=json``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -13,13 +11,52 @@ from structsvm.live.engines.answers import Dialect, Names, Object, Query, Unknow
 _PARAMS = frozenset(
     (
         # parameters that affect ranking, sent to all engines
-        "q", "q.op", "q.alt", "df", "defType", "qf", "pf", "pf2", "pf3", "ps", "ps2", "ps3", "qs", "mm", "mm.autoRelax",
-        "tie", "bq", "bf", "boost", "uf", "sow", "stopwords", "lowercaseOperators", "fq", "rq", "NOW", "TZ",
+        "q",
+        "q.op",
+        "q.alt",
+        "df",
+        "defType",
+        "qf",
+        "pf",
+        "pf2",
+        "pf3",
+        "ps",
+        "ps2",
+        "ps3",
+        "qs",
+        "mm",
+        "mm.autoRelax",
+        "tie",
+        "bq",
+        "bf",
+        "boost",
+        "uf",
+        "sow",
+        "stopwords",
+        "lowercaseOperators",
+        "fq",
+        "rq",
+        "NOW",
+        "TZ",
         # paging, texts and formats of a response
-        "start", "rows", "sort", "fl", "wt", "indent", "omitHeader", "echoParams", "json.nl", "timeAllowed",
-        "user_query", "ubi", "hl", "facet", "stats", "spellcheck",
+        "start",
+        "rows",
+        "sort",
+        "fl",
+        "wt",
+        "indent",
+        "omitHeader",
+        "echoParams",
+        "json.nl",
+        "timeAllowed",
+        "user_query",
+        "ubi",
+        "hl",
+        "facet",
+        "stats",
+        "spellcheck",
     )
-)  # fmt: skip
+)
 """Known parameters; ``_OF_COMPONENT`` matches those of components, such as ``hl.fl``, also per field
 (``f.price.facet.range.gap``)."""
 
@@ -31,8 +68,15 @@ _TAGGED = re.compile(r"\{!tag=[\w,.-]+\}")
 _FIELDS = re.compile(r"[\w*?.,\s-]*")
 
 _ANSWER = {
-    "responseHeader", "response", "facets", "facet_counts", "stats", "spellcheck", "highlighting", "ubi",
-}  # fmt: skip
+    "responseHeader",
+    "response",
+    "facets",
+    "facet_counts",
+    "stats",
+    "spellcheck",
+    "highlighting",
+    "ubi",
+}
 
 
 class Solr(Dialect):
@@ -106,9 +150,10 @@ class Solr(Dialect):
         if "q" in body:
             sent.setdefault("query", body["q"])
         params = {
-            name: value for name, value in _params(body).items()
+            name: value
+            for name, value in _params(body).items()
             if name not in ("start", "rows") and not (lean and _WHOLE.fullmatch(name))
-        }  # fmt: skip
+        }
         sent |= {"params": params} if params else {}
         return sent | {"offset": first, "limit": size}
 

@@ -3,8 +3,6 @@
 The pages are rendered on the server from the reports of the API, without scripts, fonts or external resources.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Chart of a difference and its always-valid interval against the number of closed impressions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,8 +15,12 @@ _DECADES = 3
 
 
 def band_over_time(
-    series: Sequence[tuple[int, float, float | None, float | None]], first: str, second: str, *, explained: bool = True
-) -> str:  # fmt: skip
+    series: Sequence[tuple[int, float, float | None, float | None]],
+    first: str,
+    second: str,
+    *,
+    explained: bool = True,
+) -> str:
     """Return a chart of impressions, means and their lower and upper bounds.
 
     Values above 0 favour ``first``, below 0 ``second``; the comparison is decided once the band excludes 0.

@@ -1,7 +1,5 @@
 """The list of experiments, and the page of one experiment: verdict, history, guardrails and health."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,8 +16,17 @@ MOST_CHARTS = 6
 
 
 _SET_UP = {
-    "key", "revision", "state", "rankers", "production", "kind", "method", "length", "share", "window_s"
-}  # fmt: skip
+    "key",
+    "revision",
+    "state",
+    "rankers",
+    "production",
+    "kind",
+    "method",
+    "length",
+    "share",
+    "window_s",
+}
 
 
 def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refresh: int | None = 10) -> str:
@@ -34,9 +41,17 @@ def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refres
     if not reports and not failed:
         lead = "No experiment yet. Create one: PUT /v1/experiments/{key}, or structsvm live create FILE.toml"
     return pages.render(
-        "live/pages/overview.html", title="Experiments", here="/", lead=lead, refresh=refresh, reports=reports,
-        failed=failed, now_ms=now_ms, say=layout, listed=pages.listed,
-    )  # fmt: skip
+        "live/pages/overview.html",
+        title="Experiments",
+        here="/",
+        lead=lead,
+        refresh=refresh,
+        reports=reports,
+        failed=failed,
+        now_ms=now_ms,
+        say=layout,
+        listed=pages.listed,
+    )
 
 
 def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | None = 10) -> str:
@@ -49,11 +64,20 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
         if name in _SET_UP
     ]
     return pages.render(
-        "live/pages/experiment.html", title=experiment["key"], here=address(experiment["key"]),
-        lead=one["verdict"]["sentence"], refresh=refresh, one=one, now_ms=now_ms, say=layout, listed=pages.listed,
-        columns=_columns, notes=[*one.get("notes", ()), *(() if caution is None else (caution,))],
-        set_up=[*set_up, ("created", moment(experiment.get("created_at")))], **kind,
-    )  # fmt: skip
+        "live/pages/experiment.html",
+        title=experiment["key"],
+        here=address(experiment["key"]),
+        lead=one["verdict"]["sentence"],
+        refresh=refresh,
+        one=one,
+        now_ms=now_ms,
+        say=layout,
+        listed=pages.listed,
+        columns=_columns,
+        notes=[*one.get("notes", ()), *(() if caution is None else (caution,))],
+        set_up=[*set_up, ("created", moment(experiment.get("created_at")))],
+        **kind,
+    )
 
 
 def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = True) -> Markup:
@@ -83,20 +107,29 @@ def _bandit(bandit: Mapping[str, Any]) -> dict[str, Any]:
     names = [r["name"] for r in rankers]
     rows = [
         [
-            r["name"], "yes" if r["in_play"] else "no", percent(r["share"]), count(r["duels"]), count(r["wins"]),
-            count(r["losses"]), count(r["ties"]), share_of(r["wins"] + r["ties"] / 2, r["duels"]),
+            r["name"],
+            "yes" if r["in_play"] else "no",
+            percent(r["share"]),
+            count(r["duels"]),
+            count(r["wins"]),
+            count(r["losses"]),
+            count(r["ties"]),
+            share_of(r["wins"] + r["ties"] / 2, r["duels"]),
         ]
         for r in rankers
-    ]  # fmt: skip
+    ]
     met = [
         [name, *("" if i == j else count(n) for j, n in enumerate(bandit["wins"][i]))]
         for i, name in enumerate(names)
     ]
     shares = pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1: chosen for every duel")
     return {
-        "playing": [r["name"] for r in rankers if r["in_play"]], "rankers": rows, "shares": Markup(shares),
-        "against": [f"against {name}" for name in names], "met": met,
-    }  # fmt: skip
+        "playing": [r["name"] for r in rankers if r["in_play"]],
+        "rankers": rows,
+        "shares": Markup(shares),
+        "against": [f"against {name}" for name in names],
+        "met": met,
+    }
 
 
 def _pairs(one: Mapping[str, Any]) -> list[list[str]]:
@@ -107,10 +140,14 @@ def _pairs(one: Mapping[str, Any]) -> list[list[str]]:
         needed = pair["always_valid_queries_needed"]
         rows.append(
             [
-                f"{pair['a']} against {pair['b']}", count(pair["wins"]), count(pair["losses"]), count(pair["ties"]),
-                f"{pair['mean']:+.3g}".replace("-", "−"), between,
+                f"{pair['a']} against {pair['b']}",
+                count(pair["wins"]),
+                count(pair["losses"]),
+                count(pair["ties"]),
+                f"{pair['mean']:+.3g}".replace("-", "−"),
+                between,
                 pages.p_value(pair["always_valid_p_value"]),
                 count(None if needed is None else math.ceil(needed)),
             ]
-        )  # fmt: skip
+        )
     return rows

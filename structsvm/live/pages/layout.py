@@ -1,7 +1,5 @@
 """Format addresses, figures and times for pages."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime
 from urllib.parse import quote

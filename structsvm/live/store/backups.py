@@ -1,7 +1,5 @@
 """Regular copies of a SQLite store in a folder."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Open a store by its URL."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Callable

@@ -5,8 +5,6 @@ an advisory lock. The closer holds it exclusively for a moment to decide how far
 can appear, and no click can be added.
 """
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All database queries except the frequent inserts of lists and clicks."""
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Collection, Mapping, Sequence
@@ -130,9 +128,16 @@ class Store:
             return _experiments(connection, newest=newest)
 
     def put(
-        self, key: str, config: Mapping[str, Any], *, now: int, who: str, what: str = "",
-        fresh: bool | None = None, state: str | None = None,
-    ) -> ExperimentRow:  # fmt: skip
+        self,
+        key: str,
+        config: Mapping[str, Any],
+        *,
+        now: int,
+        who: str,
+        what: str = "",
+        fresh: bool | None = None,
+        state: str | None = None,
+    ) -> ExperimentRow:
         """Store the configuration of an experiment: in place, or as a new revision if its meaning changes.
 
         ``fresh`` selects a new revision, which starts in ``state``: by default in that of the last revision if it is
@@ -152,12 +157,16 @@ class Store:
                 going = old is not None and old.state in ("running", "paused")
                 made = connection.execute(
                     schema.experiments.insert().values(
-                        key=key, revision=1 if old is None else old.revision + 1,
+                        key=key,
+                        revision=1 if old is None else old.revision + 1,
                         state=state or (old.state if old is not None and going else "draft"),
-                        config=json.dumps(config), salt=secrets.token_bytes(16), unit_key=secrets.token_bytes(16),
-                        created_at=now, settled=0,
+                        config=json.dumps(config),
+                        salt=secrets.token_bytes(16),
+                        unit_key=secrets.token_bytes(16),
+                        created_at=now,
+                        settled=0,
                     )
-                )  # fmt: skip
+                )
                 assert made.inserted_primary_key is not None
                 fresh_state = {"experiment": made.inserted_primary_key[0], "version": 0, "state": ""}
                 connection.execute(schema.stats.insert().values(**fresh_state, horizon=0, watermark=0))
@@ -182,9 +191,15 @@ class Store:
         return True
 
     def acknowledge(
-        self, experiment: int, guardrails: Sequence[str], counts: Mapping[str, int], *, now: int, who: str,
+        self,
+        experiment: int,
+        guardrails: Sequence[str],
+        counts: Mapping[str, int],
+        *,
+        now: int,
+        who: str,
         reason: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Record that alarms were acknowledged: add to the counters that restart these guardrails."""
         with self.writing.begin() as connection:
             key = connection.execute(select(_e.key).where(_e.id == experiment)).scalar_one()
@@ -340,9 +355,14 @@ class Store:
         return {row.unit: row.epoch for row in self._rows(known)}
 
     def fold(
-        self, experiment: int, before: ClosingProgress, state: str, snapshots: Sequence[tuple[int, str]] = (),
-        bandit: str | None = None, units: Mapping[bytes, int] | None = None,
-    ) -> bool:  # fmt: skip
+        self,
+        experiment: int,
+        before: ClosingProgress,
+        state: str,
+        snapshots: Sequence[tuple[int, str]] = (),
+        bandit: str | None = None,
+        units: Mapping[bytes, int] | None = None,
+    ) -> bool:
         """Store the statistics up to the horizon; return False, without storing anything, if another closer was
         faster."""
         now: dict[str, Any] = {"version": before.version + 1, "state": state}

@@ -1,7 +1,5 @@
 """Rows that the writer stores, and its results; the same for every database."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 ACCEPTED, DUPLICATE, LATE, GONE = range(4)

@@ -1,7 +1,5 @@
 """The tables, and the migrations from earlier versions. All times are the server's, in milliseconds."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from structsvm.common.checks import BadInput
@@ -18,7 +16,8 @@ meta = sa.Table(
 )
 
 experiments = sa.Table(
-    "experiments", tables,
+    "experiments",
+    tables,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("key", sa.Text, nullable=False),
     sa.Column("revision", sa.Integer, nullable=False),
@@ -27,22 +26,26 @@ experiments = sa.Table(
     sa.Column("salt", sa.LargeBinary, nullable=False),  # salt of ids and random draws
     sa.Column("unit_key", sa.LargeBinary),  # key of hashed units; deleted when the experiment stops
     sa.Column("created_at", _big, nullable=False),
-    sa.Column("settled", sa.SmallInteger, nullable=False, server_default="0"),  # 1 if the closer has nothing left to do
+    sa.Column(
+        "settled", sa.SmallInteger, nullable=False, server_default="0"
+    ),  # 1 if the closer has nothing left to do
     sa.UniqueConstraint("key", "revision"),
-)  # fmt: skip
+)
 
 changes = sa.Table(
-    "changes", tables,
+    "changes",
+    tables,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("at", _big, nullable=False),
     sa.Column("who", sa.Text, nullable=False),
     sa.Column("key", sa.Text, nullable=False),
     sa.Column("what", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
-)  # fmt: skip
+)
 
 impressions = sa.Table(
-    "impressions", tables,
+    "impressions",
+    tables,
     sa.Column("seq", _big, primary_key=True, autoincrement=True),
     sa.Column("id", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), nullable=False),
@@ -54,68 +57,91 @@ impressions = sa.Table(
     sa.Column("query", sa.Text),
     sa.Column("elapsed_ms", sa.Integer),
     sa.Column("chance", sa.Double),  # probability, when shown, that its unit takes part
-    sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),  # number of earlier changes of the share
+    sa.Column(
+        "epoch", sa.Integer, nullable=False, server_default="0"
+    ),  # number of earlier changes of the share
     sa.Index("impressions_of", "experiment", "seq"),
-)  # fmt: skip
+)
 
 clicks = sa.Table(
-    "clicks", tables,
+    "clicks",
+    tables,
     sa.Column("impression", _big, primary_key=True, autoincrement=False),
     sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("action", sa.Text, primary_key=True),
     sa.Column("at", _big, nullable=False),
     sa.Column("dwell", sa.Float),
     sa.Column("late", sa.SmallInteger, nullable=False, server_default="0"),
-    sa.Index("clicks_late", "impression", sqlite_where=sa.text("late = 1"), postgresql_where=sa.text("late = 1")),
+    sa.Index(
+        "clicks_late", "impression", sqlite_where=sa.text("late = 1"), postgresql_where=sa.text("late = 1")
+    ),
     sqlite_with_rowid=False,
-)  # fmt: skip
+)
 
-units = sa.Table(  # units of closed impressions, each counted once for guardrails; emptied once all are closed
-    "units", tables,
-    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
-    sa.Column("unit", sa.LargeBinary, primary_key=True),
-    sa.Column("epoch", sa.Integer, nullable=False),
-    sqlite_with_rowid=False,
-)  # fmt: skip
+units = (
+    sa.Table(  # units of closed impressions, each counted once for guardrails; emptied once all are closed
+        "units",
+        tables,
+        sa.Column(
+            "experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False
+        ),
+        sa.Column("unit", sa.LargeBinary, primary_key=True),
+        sa.Column("epoch", sa.Integer, nullable=False),
+        sqlite_with_rowid=False,
+    )
+)
 
 stats = sa.Table(
-    "stats", tables,
-    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    "stats",
+    tables,
+    sa.Column(
+        "experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False
+    ),
     sa.Column("horizon", _big, nullable=False),  # clicks on impressions up to this number are late
     sa.Column("watermark", _big, nullable=False),  # the state includes the impressions up to this number
     sa.Column("version", _big, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
-)  # fmt: skip
+)
 
 series = sa.Table(
-    "series", tables,
-    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    "series",
+    tables,
+    sa.Column(
+        "experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False
+    ),
     sa.Column("n", _big, primary_key=True, autoincrement=False),
     sa.Column("snapshot", sa.Text, nullable=False),
-)  # fmt: skip
+)
 
 bandits = sa.Table(
-    "bandits", tables,
-    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    "bandits",
+    tables,
+    sa.Column(
+        "experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False
+    ),
     sa.Column("version", _big, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
-)  # fmt: skip
+)
 
 counters = sa.Table(
-    "counters", tables,
-    sa.Column("experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    "counters",
+    tables,
+    sa.Column(
+        "experiment", sa.Integer, sa.ForeignKey("experiments.id"), primary_key=True, autoincrement=False
+    ),
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("value", _big, nullable=False),
-)  # fmt: skip
+)
 
 keys = sa.Table(
-    "keys", tables,
+    "keys",
+    tables,
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("hash", sa.LargeBinary, nullable=False),
     sa.Column("scope", sa.Text, nullable=False),
     sa.Column("created_at", _big, nullable=False),
     sa.Column("last_used_day", sa.Integer),
-)  # fmt: skip
+)
 
 
 def _to_2(connection: sa.Connection) -> None:

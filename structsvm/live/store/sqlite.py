@@ -1,7 +1,5 @@
 """SQLite: one file with a write-ahead log; every commit is on disk before the response is sent."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Group commit: one thread stores all waiting requests in one transaction and responds when it is on disk."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Find the best of several models, prompts or rankers from pairwise votes."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

@@ -1,7 +1,5 @@
 """Choose the next pairs of models to compare, the model to show first, and a question that is new to the pair."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace

@@ -6,8 +6,6 @@ probability that it ever reaches ``1 / delta`` is at most ``delta`` (Ville 1939)
 the proofs.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import comb
 

@@ -1,7 +1,5 @@
 """Reports of an arena: text for a terminal, and an HTML page."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

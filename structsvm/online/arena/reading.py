@@ -1,7 +1,5 @@
 """Reader of tables with one row per vote."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -150,8 +148,13 @@ def _share(
         position = sides.get(word.lower())
         name = 1.0 if word == first else 0.0 if word == second else None
         if name is not None and position is not None and name != position:
-            raise batch.wrong(row, column, "one meaning", f"{word!r}, a position and the other model's name",
-                              "write model_a and model_b")  # fmt: skip
+            raise batch.wrong(
+                row,
+                column,
+                "one meaning",
+                f"{word!r}, a position and the other model's name",
+                "write model_a and model_b",
+            )
         if name is not None or position is not None:
             return name if name is not None else position  # type: ignore[return-value]
         if word.lower() in _TIES:

@@ -1,7 +1,5 @@
 """Strengths of a Bradley-Terry model with an advantage for the model shown first: intervals, ranks and fit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

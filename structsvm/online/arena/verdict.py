@@ -1,8 +1,6 @@
 """Analysis of an arena: the best model according to pairwise votes, the error probability of this verdict, the evidence
 for each pair, and a leaderboard."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -147,8 +145,24 @@ class Arena:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as a JSON-serialisable record; infinite ends of intervals become None."""
-        names = ("verdict", "decided", "best", "leader", "candidates", "level", "more", "alpha", "order", "cluster",
-                 "n_votes", "n_questions", "n_ties", "first_shown", "fit_p_value", "notes")  # fmt: skip
+        names = (
+            "verdict",
+            "decided",
+            "best",
+            "leader",
+            "candidates",
+            "level",
+            "more",
+            "alpha",
+            "order",
+            "cluster",
+            "n_votes",
+            "n_questions",
+            "n_ties",
+            "first_shown",
+            "fit_p_value",
+            "notes",
+        )
         return {
             **_finite({name: getattr(self, name) for name in names}),
             "models": [_finite(row) for row in self.rows()],
@@ -274,14 +288,28 @@ def arena(
     else:
         verdict = _verdict(names, decided, leaders, len(candidates), epsilon, top)
     return Arena(
-        verdict=verdict, decided=decided != -1, best=best, leader=names[leaders[0]], candidates=candidates,
-        level=_level(peak, leaders, epsilon, top) if best else None, more=more, strengths=board, pairs=pairs,
-        first_shown=float(votes.share.mean()), fit_p_value=fit_p_value(votes), n_votes=len(votes),
+        verdict=verdict,
+        decided=decided != -1,
+        best=best,
+        leader=names[leaders[0]],
+        candidates=candidates,
+        level=_level(peak, leaders, epsilon, top) if best else None,
+        more=more,
+        strengths=board,
+        pairs=pairs,
+        first_shown=float(votes.share.mean()),
+        fit_p_value=fit_p_value(votes),
+        n_votes=len(votes),
         n_questions=None if votes.question is None else len(np.unique(votes.question)),
-        n_ties=int((votes.share == 0.5).sum()), alpha=alpha, order=order, cluster=name, notes=notes, votes=votes,
+        n_ties=int((votes.share == 0.5).sum()),
+        alpha=alpha,
+        order=order,
+        cluster=name,
+        notes=notes,
+        votes=votes,
         threshold=levels[0],
         paths={names[arm]: paths[leaders[0], arm] for arm in range(n_models) if (leaders[0], arm) in paths},
-    )  # fmt: skip
+    )
 
 
 def bandit_of(
@@ -383,9 +411,17 @@ def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> li
             lower, upper = ((1.0 + bound) / 2.0 for bound in bounds[:2])
         n = int(plays[i, j])
         out.append(
-            PairEvidence(votes.models[i], votes.models[j], n, float(wins[i, j] / n), float(lower), float(upper),
-                         float(peak[i, j]), float(peak[j, i]))
-        )  # fmt: skip
+            PairEvidence(
+                votes.models[i],
+                votes.models[j],
+                n,
+                float(wins[i, j] / n),
+                float(lower),
+                float(upper),
+                float(peak[i, j]),
+                float(peak[j, i]),
+            )
+        )
     return out
 
 
@@ -443,9 +479,14 @@ def _verdict(
 
 
 def _notes(
-    votes: Votes, compared: Comparisons, order: str, cluster: str, board: list[Strengths], part: Int,
+    votes: Votes,
+    compared: Comparisons,
+    order: str,
+    cluster: str,
+    board: list[Strengths],
+    part: Int,
     unordered: bool,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Return the remarks on the votes for :attr:`Arena.notes`."""
     # remarks that affect the verdict come first, then those that affect the strengths
     notes = []

@@ -1,7 +1,5 @@
 """Pairwise votes, and the independent comparisons that they form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

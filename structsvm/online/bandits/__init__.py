@@ -11,8 +11,6 @@ is known; ``Delayed`` allows for duels whose outcomes are still pending. ``DBGD`
 continuous space of weights, with step sizes from ``dbgd_step_sizes``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

@@ -1,7 +1,5 @@
 """Beat the Mean: compare each arm with the average of the remaining arms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

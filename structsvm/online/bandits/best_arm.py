@@ -1,7 +1,5 @@
 """BestArm: identify the arm that beats all others, with an error bound that is valid at every look."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

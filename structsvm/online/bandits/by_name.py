@@ -4,8 +4,6 @@ This module needs no change for a new policy: its short name is given in ``__ini
 form by the class attribute ``compiled``.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from importlib import import_module

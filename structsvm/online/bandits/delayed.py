@@ -1,7 +1,5 @@
 """Delayed: a bandit that proposes further duels before the outcomes of earlier duels are known."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Double Thompson sampling: sample both arms of a duel from posteriors, the first among possible Copeland winners."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from structsvm.common.checks import check_positive

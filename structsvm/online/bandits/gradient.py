@@ -1,7 +1,5 @@
 """Dueling bandits over a continuous space of weights: gradient descent by comparisons with a neighbouring point."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

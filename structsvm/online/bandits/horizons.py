@@ -1,7 +1,5 @@
 """Wrappers of bandits: explore-then-exploit, and the squaring trick for unknown horizons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Interleaved filter: compare a candidate with every remaining arm in turn until each pair is decided."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

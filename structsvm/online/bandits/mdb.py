@@ -1,7 +1,5 @@
 """Multi-dueling bandit: compare all possible winners at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """mergeRUCB: compare arms within small batches, and merge the batches when enough arms are eliminated."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, Literal

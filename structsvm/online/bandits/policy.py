@@ -1,7 +1,5 @@
 """Shared parts of the bandits: saved state, checks of duels and outcomes, tables of wins, and random tie-breaking."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Baseline bandit that compares random sets of arms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """RMED1: play the arms whose empirical divergence is within ln t of the smallest divergence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """RUCB and RCS: compare a possible winner with the arm that has the largest upper bound against it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Condorcet SAVAGE: compare all pairs equally often, and eliminate each arm that is shown to lose to another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dueling bandits built from UCB1, as in Ailon et al. (ICML 2014): Sparring, MultiSBM and Doubler."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ name in logs and options; ``rankings``, the number of rankings that it merges; a
 clicks do not depend on the documents. The API pages list the methods in a table.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

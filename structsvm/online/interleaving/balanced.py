@@ -1,7 +1,5 @@
 """Balanced interleaving: a coin flip decides which ranking is first; then the rankings alternate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass

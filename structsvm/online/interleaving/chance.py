@@ -1,7 +1,5 @@
 """Random choices as an argument, so that the same code can sample one list or enumerate all lists."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 

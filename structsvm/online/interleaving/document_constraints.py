@@ -1,7 +1,5 @@
 """Document constraints: clicks imply preferences between documents; the ranking that violates fewer of them wins."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

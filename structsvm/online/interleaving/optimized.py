@@ -1,7 +1,5 @@
 """Optimised interleaving: the most sensitive fair distribution over lists, computed by linear programming."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,8 +1,6 @@
 """Probabilistic interleaving: sample documents from softmax distributions over rankings, and average the credit for
 clicks over all assignments of documents to rankers."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Sample-only scored multileaving: score each ranker by its order of the shown documents."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,8 +1,6 @@
 """Team draft: in each round the rankers pick a document in random order; a click credits the ranker that picked the
 document."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar

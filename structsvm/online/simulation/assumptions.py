@@ -1,7 +1,5 @@
 """Assumptions of dueling bandits, and whether a preference matrix satisfies them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

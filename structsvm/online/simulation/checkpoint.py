@@ -1,7 +1,5 @@
 """Checkpoint file with the results of finished runs of a simulation."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

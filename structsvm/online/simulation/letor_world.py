@@ -1,8 +1,6 @@
 """Worlds from a data set: rankers interleaved live for simulated users, or a preference matrix estimated from
 interleavings."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 from collections.abc import Callable, Sequence
@@ -184,9 +182,16 @@ class InterleavedRankers(LiveComparisons):
         self.clicks = _click_model(ranked, clicks)
         self.n_arms = ranked.n_rankers
         self.matrix = preference_matrix(
-            ranked, self.clicks, n_samples, method=method, length=length, credit=credit,
-            random_state=random_state, n_jobs=n_jobs, callback=callback,
-        )  # fmt: skip
+            ranked,
+            self.clicks,
+            n_samples,
+            method=method,
+            length=length,
+            credit=credit,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            callback=callback,
+        )
         self._utilities = utilities
         # the estimated matrix or the utilities determine the regret; outcomes come from live interleavings
         proxy = self.proxy()

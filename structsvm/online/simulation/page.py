@@ -1,7 +1,5 @@
 """HTML page of a bandit simulation: regret and accuracy over time, and the number of comparisons of each pair."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

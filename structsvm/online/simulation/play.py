@@ -1,7 +1,5 @@
 """Simulation of a dueling bandit in a world, with its regret up to a horizon."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -207,9 +205,16 @@ def simulate(
     playable = getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays")
     plays_compiled = isinstance(bandit, str) and hasattr(first, "compiled") and playable
     settings = fingerprint(
-        first, world, bandit=bandit if isinstance(bandit, str) else type(first).__name__, options=options or {},
-        times=grid.tolist(), n_runs=n_runs, seed=seed, regret=regret, compiled=plays_compiled,
-    )  # fmt: skip
+        first,
+        world,
+        bandit=bandit if isinstance(bandit, str) else type(first).__name__,
+        options=options or {},
+        times=grid.tolist(),
+        n_runs=n_runs,
+        seed=seed,
+        regret=regret,
+        compiled=plays_compiled,
+    )
     store = Checkpoint(checkpoint, settings, n_runs, len(grid), world.n_arms)
     # skip the runs that the checkpoint contains
     todo = [run for run in range(n_runs) if not store.done[run]]

@@ -1,7 +1,5 @@
 """Runs of a bandit in a world: random streams, times to record, regret, and workers."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

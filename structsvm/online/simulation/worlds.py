@@ -1,7 +1,5 @@
 """Worlds for simulations of dueling bandits, which define the outcomes of comparisons and the regret of the arms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -16,8 +16,6 @@
 A module is imported when one of its names is first used.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

@@ -11,8 +11,6 @@ Tight concentrations and confidence sequences from the regret of universal portf
 2024). The mixture is that of Orabona & Jun, with a discrete prior.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ All results refer to one estimand: the mean of the statistic over queries or, wi
 means.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -157,9 +155,20 @@ class Analysis:
     def to_frame(self) -> Any:
         """Return ``pairs`` as a pandas DataFrame with one row per pair of rankers."""
         columns = [
-            "wins", "losses", "ties", "mean", "lower", "upper", "p_value", "leader", "queries_needed",
-            "always_valid_lower", "always_valid_upper", "always_valid_p_value", "always_valid_queries_needed",
-        ]  # fmt: skip
+            "wins",
+            "losses",
+            "ties",
+            "mean",
+            "lower",
+            "upper",
+            "p_value",
+            "leader",
+            "queries_needed",
+            "always_valid_lower",
+            "always_valid_upper",
+            "always_valid_p_value",
+            "always_valid_queries_needed",
+        ]
         return frame(
             {name: [getattr(pair, name) for pair in self.pairs] for name in columns},
             index=[f"{pair.a} - {pair.b}" for pair in self.pairs],
@@ -198,9 +207,10 @@ class Analysis:
         if not self.independent:
             return math.inf
         open_pairs = [
-            pair for pair in self.pairs
+            pair
+            for pair in self.pairs
             if self.leader in (pair.a, pair.b) and (pair.p_value > self.alpha or pair.leader != self.leader)
-        ]  # fmt: skip
+        ]
         needed = max(math.inf if pair.leader != self.leader else pair.queries_needed for pair in open_pairs)
         # at least one more, even if the log already has more queries than are typically needed
         return needed if math.isinf(needed) else float(max(math.ceil(needed) - self.n_impressions, 1))
@@ -316,9 +326,17 @@ class Settings:
 
 
 _OF_LOG = (
-    "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_repeated", "n_identical",
-    "cluster", "estimand", "statistic",
-)  # fmt: skip
+    "method",
+    "rankers",
+    "n_impressions",
+    "n_clicked",
+    "n_missing_feedback",
+    "n_repeated",
+    "n_identical",
+    "cluster",
+    "estimand",
+    "statistic",
+)
 """Fields of an analysis that are copied from its log."""
 
 
@@ -529,11 +547,18 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
             drawn = int((units > 0).sum()), int((units < 0).sum())
         pairs.append(
             compared(
-                next(names), *np.unique(means, return_counts=True), (won, lost, tied), settings, len(log.pairs),
-                method=log.method, bound=log.bound, drawn=drawn, per_unit=len(delta) / len(means),
+                next(names),
+                *np.unique(means, return_counts=True),
+                (won, lost, tied),
+                settings,
+                len(log.pairs),
+                method=log.method,
+                bound=log.bound,
+                drawn=drawn,
+                per_unit=len(delta) / len(means),
                 clustered=clusters is not None,
             )
-        )  # fmt: skip
+        )
     return corrected(pairs, settings)
 
 

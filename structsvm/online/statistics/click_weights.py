@@ -132,11 +132,13 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     basis = vectors[:, kept] / np.sqrt(values[kept])
     totals = np.array([products(basis.T, part.sum(axis=0)) for part in parts])
     # z / sqrt(1 + z^2) = total' u / sqrt(u' M u): increasing in z, and finite for zero variance
-    M = np.array([
-        matmul(matmul(basis.T, matmul(part.T, part) + ridge * np.eye(rows.shape[1])), basis)
-        + (1 - 1 / len(part)) * np.outer(total, total)
-        for part, total in zip(parts, totals, strict=True)
-    ])  # fmt: skip
+    M = np.array(
+        [
+            matmul(matmul(basis.T, matmul(part.T, part) + ridge * np.eye(rows.shape[1])), basis)
+            + (1 - 1 / len(part)) * np.outer(total, total)
+            for part, total in zip(parts, totals, strict=True)
+        ]
+    )
 
     def scores(point: Float) -> tuple[Float, Float]:
         """Return the transformed z-score of each pair minus the last coordinate, and the gradients."""

@@ -3,8 +3,6 @@
 Invalid impressions, and those that the formulas do not cover, are credited one by one by their method.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain, combinations
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ An impression takes 8 to 24 bytes for each pair of rankers, 25 bytes to detect r
 its user or session, instead of 2 KB as an object.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -221,9 +219,12 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
             reader.credit()
     reader.credit()
     return replace(
-        reader.log("impressions"), rankers=log.rankers, n_missing_feedback=log.n_missing_feedback,
-        n_repeated=log.n_repeated, n_identical=log.n_identical,
-    )  # fmt: skip
+        reader.log("impressions"),
+        rankers=log.rankers,
+        n_missing_feedback=log.n_missing_feedback,
+        n_repeated=log.n_repeated,
+        n_identical=log.n_identical,
+    )
 
 
 class _Reader:
@@ -431,10 +432,23 @@ class _Reader:
             outcome = _joined(won)[stays]
             pairs.append(PairColumns(_joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
-            self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
-            n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
-            again, tuple(met) if self.header.is_duels else None, n_without, self.n_same,
-        )  # fmt: skip
+            self.like[0],
+            rankers,
+            tuple(pairs),
+            len(clicked),
+            int(clicked.sum()),
+            self.header.n_missing,
+            n_repeated,
+            n_identical,
+            self.weights is not None,
+            cluster,
+            codes,
+            self._bound(),
+            again,
+            tuple(met) if self.header.is_duels else None,
+            n_without,
+            self.n_same,
+        )
 
     def _distinct(self, names: Int, numbers: Int, content: Int) -> NDArray[np.bool_]:
         """Return a mask of the impressions that repeat no id; raise BadInput if two lines with the same id differ."""

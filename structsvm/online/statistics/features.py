@@ -1,7 +1,5 @@
 """The fourteen click features of the thesis: differences between the clicks of two teams."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 

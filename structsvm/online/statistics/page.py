@@ -1,7 +1,5 @@
 """Reports of the analysis of a click log: text for a terminal, and an HTML page."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 
@@ -70,9 +68,10 @@ def page(
             drawn = width <= _WIDEST * width[-1]
             sure = f"{100 * (1 - answer.alpha):g}%"
             labels = {
-                "mean": "difference so far", "lower": f"lower end of its {sure} interval",
+                "mean": "difference so far",
+                "lower": f"lower end of its {sure} interval",
                 "upper": f"upper end of its {sure} interval",
-            }  # fmt: skip
+            }
             lines = [
                 pages.Series(
                     label, looks[drawn].tolist(), (log.bound * getattr(sequence, part)[drawn]).tolist()
@@ -157,11 +156,17 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     sure = f"{100 * (1 - answer.alpha):g}%"
     facts = [
         ("queries", f"{pair.a} ahead in {pair.wins:,}, {pair.b} in {pair.losses:,}; {pair.ties:,} ties"),
-        ("difference", f"{pair.mean:+.4g} {answer.statistic} per query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g}"
-            f"; at all times: {pair.always_valid_lower:+.4g} to {pair.always_valid_upper:+.4g})"),
-        ("p", ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
-            + (f"; {answer.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else "")),
-    ]  # fmt: skip
+        (
+            "difference",
+            f"{pair.mean:+.4g} {answer.statistic} per query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g}"
+            f"; at all times: {pair.always_valid_lower:+.4g} to {pair.always_valid_upper:+.4g})",
+        ),
+        (
+            "p",
+            ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
+            + (f"; {answer.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else ""),
+        ),
+    ]
     if answer.n_clusters is not None and pair.unit_wins is not None:
         counts = f"{pair.a} ahead in {pair.unit_wins:,}, {pair.b} in {pair.unit_losses:,}, which the sign test counts"
         facts.insert(1, (f"{answer.cluster}s", counts))

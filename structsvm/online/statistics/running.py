@@ -141,10 +141,16 @@ class RunningStatistics:
             outcomes = pair.wins, pair.losses, self.n_impressions - pair.wins - pair.losses
             pairs.append(
                 compared(
-                    pair.names, *_table(pair.cells), outcomes, settings, len(self._pairs), method=self.method,
-                    bound=self._bound_seen, drawn=outcomes[:2] if self.method in DRAWN else None,
+                    pair.names,
+                    *_table(pair.cells),
+                    outcomes,
+                    settings,
+                    len(self._pairs),
+                    method=self.method,
+                    bound=self._bound_seen,
+                    drawn=outcomes[:2] if self.method in DRAWN else None,
                 )
-            )  # fmt: skip
+            )
         return answered(log, corrected(pairs, settings), settings)
 
     def to_json(self) -> str:
@@ -160,10 +166,16 @@ class RunningStatistics:
             }
             for pair in self._pairs
         ]
-        state = {"version": VERSION} | {name: getattr(self, name) for name in _SETTINGS} | {
-            "n": [self.n_impressions, self.n_clicked], "largest": self._largest, "decision": self.decision,
-            "pairs": pairs,
-        }  # fmt: skip
+        state = (
+            {"version": VERSION}
+            | {name: getattr(self, name) for name in _SETTINGS}
+            | {
+                "n": [self.n_impressions, self.n_clicked],
+                "largest": self._largest,
+                "decision": self.decision,
+                "pairs": pairs,
+            }
+        )
         return json.dumps(state, separators=(",", ":"))
 
     @classmethod

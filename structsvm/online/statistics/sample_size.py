@@ -1,7 +1,5 @@
 """Sample size: the number of queries needed to reach a p-value, by the normal approximation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

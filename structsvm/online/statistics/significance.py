@@ -11,8 +11,6 @@ standard error of Bell & McCaffrey (2002) equals the ordinary standard error, an
 are the number of clusters minus one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

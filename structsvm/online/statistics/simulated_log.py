@@ -1,7 +1,5 @@
 """Simulated click logs from labelled data: rankers, an interleaver and a simulated user."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Simulated users: click models that sample clicks, and compute exact probabilities, given the grades of a list."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

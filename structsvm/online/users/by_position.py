@@ -1,7 +1,5 @@
 """Click models by rank: the position-based and the dependent-click model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sampling and probabilities of clicks for all click models, from tables of probabilities by grade and rank."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@
 :class:`~.driver.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`, transfers the messages.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach

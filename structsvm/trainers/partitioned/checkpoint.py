@@ -1,7 +1,5 @@
 """Checkpoint of a fit: the bounds, weights and columns after each pass, from which another process can continue."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

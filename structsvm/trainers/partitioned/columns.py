@@ -1,7 +1,5 @@
 """``Columns``: dual points of the partitions, whose combinations are dual points of the whole problem."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -309,8 +309,13 @@ def _undivided(whole: _Whole, solver: str, start: Start, options: Options) -> Fi
 
 
 def _fit(
-    whole: _Whole, columns: Columns, record: Recorder, options: Options, guess: Float | None, kept: Checkpoint | None
-) -> Fit:  # fmt: skip
+    whole: _Whole,
+    columns: Columns,
+    record: Recorder,
+    options: Options,
+    guess: Float | None,
+    kept: Checkpoint | None,
+) -> Fit:
     """Train by rounds; if they gain too little, continue with one_slack from the cuts of the rounds and of the best
     mix."""
     rounds = _Rounds(whole, columns, record, options, kept)

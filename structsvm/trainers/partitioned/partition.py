@@ -13,8 +13,6 @@ the problem of :class:`~structsvm.trainers.block_dual.BlockDual` at the trade-of
 ``w - s w_k`` added to its weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

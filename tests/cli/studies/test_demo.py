@@ -81,8 +81,11 @@ def test_baselines_are_the_distances_and_the_seed_is_of_the_task(digits):
 
 def test_outcome_is_measured_by_the_metrics(outcome, small):
     assert [system.name for system in outcome.systems] == [
-        "Euclidean distance", "City-block distance", "SVM-roc", "SVM-map",
-    ]  # fmt: skip
+        "Euclidean distance",
+        "City-block distance",
+        "SVM-roc",
+        "SVM-map",
+    ]
     assert outcome.baseline.name == "Euclidean distance"
     for system in outcome.systems:
         expected = metrics.evaluate("map", small.test.y, system.scores, qid=small.test.qid)

@@ -250,9 +250,23 @@ def test_killed_three_times_the_table_is_the_same(folder, tmp_path, capsys):
     """Send SIGKILL to the whole process group when a given number of cells exist."""
     grid = "0.001:100:6"
     command = [
-        "compare", str(folder), "--C", grid, "--json", "--per-query", "--work", str(tmp_path / "work"),
-        "--method", "svm-map", "--method", "svm-roc", "--method", "svm-ndcg@10", "--method", "ranksvm",
-    ]  # fmt: skip
+        "compare",
+        str(folder),
+        "--C",
+        grid,
+        "--json",
+        "--per-query",
+        "--work",
+        str(tmp_path / "work"),
+        "--method",
+        "svm-map",
+        "--method",
+        "svm-roc",
+        "--method",
+        "svm-ndcg@10",
+        "--method",
+        "ranksvm",
+    ]
     work = tmp_path / "work"
     rng = np.random.default_rng(0)
     seen: dict[str, tuple[int, bytes]] = {}
@@ -315,9 +329,12 @@ def test_the_page_has_every_part_and_escapes(folder):
         ({"measures": Measures(report=("maps",))}, "metric='maps': expected"),
         ({"measures": Measures(report=())}, "expected at least one measure"),
         ({"baseline": "acc"}, "baseline='acc': expected a method of the comparison, a feature"),
-        ({"methods": ["acc"], "training": Training("zscore")}, "Fold1, acc: method 'acc': expected unscaled features"),
+        (
+            {"methods": ["acc"], "training": Training("zscore")},
+            "Fold1, acc: method 'acc': expected unscaled features",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_requests_are_refused_before_training(folder, options, message):
     rejected(message, run, find_folds(folder), **{"methods": ["svm-map"], "Cs": [1.0], **options})
 

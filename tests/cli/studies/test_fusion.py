@@ -35,9 +35,11 @@ def make(n_topics=12, n_docs=20, seed=0):
     grade = (hidden.sum(axis=1) > 1).astype(int) + (hidden.sum(axis=1) > 2.2)
     scale = np.repeat(rng.uniform(1, 100, n_topics), n_docs)  # every topic on a scale of its own
     runs = [
-        Run.from_arrays(topics, docid, scale * (hidden[:, i] + 0.3 * rng.normal(size=topics.size)), tag=f"half{i}")
+        Run.from_arrays(
+            topics, docid, scale * (hidden[:, i] + 0.3 * rng.normal(size=topics.size)), tag=f"half{i}"
+        )
         for i in (0, 1)
-    ]  # fmt: skip
+    ]
     kept = rng.random(topics.size) < 0.6
     runs.append(
         Run.from_arrays(topics[kept], docid[kept], rng.integers(0, 4, kept.sum()).astype(float), tag="noise")

@@ -1,7 +1,5 @@
 """Votes, evidence, strengths and verdicts of an arena, against exact fractions, enumerations and scipy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise, product

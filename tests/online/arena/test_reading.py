@@ -1,7 +1,5 @@
 """Reader of votes, and the commands on them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -51,9 +49,14 @@ def test_shares_names_positions_and_aliases() -> None:
 
 def test_votes_are_sorted_by_time_and_missing_questions_stand_alone() -> None:
     votes = read_votes(
-        {"a": ["x", "y", "x"], "b": ["y", "x", "y"], "winner": ["a", "a", "b"], "tstamp": [1.7e9 + 5, 1.7e9, 1.7e9 + 2],
-         "question": [None, "q", None]}
-    )  # fmt: skip
+        {
+            "a": ["x", "y", "x"],
+            "b": ["y", "x", "y"],
+            "winner": ["a", "a", "b"],
+            "tstamp": [1.7e9 + 5, 1.7e9, 1.7e9 + 2],
+            "question": [None, "q", None],
+        }
+    )
     assert votes.first.tolist() == [0, 1, 1]
     assert votes.models == ["y", "x"]
     assert len(set(votes.question.tolist())) == 3

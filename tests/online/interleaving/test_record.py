@@ -121,7 +121,7 @@ test_broken_records_are_named = rejections(
     ({"evidence": [[0, 1]]}, r"evidence\[0\]: expected an entry for each of 3 documents"),
     ({"evidence": [[0, 1, "x"]]}, r"evidence\[0\]\[2\]: expected `int \| float \| null`, got 'x'"),
     ({"slack": "no"}, r"slack: expected `int \| float`, got 'no'"),
-)  # fmt: skip
+)
 
 
 def test_texts_that_are_no_record():

@@ -23,9 +23,13 @@ from structsvm.readers import make_ranking, write_letor
 from tests.refusing import rejected
 
 METHODS = [
-    interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),
-    interleaving.Balanced(), interleaving.DocumentConstraints(),
-]  # fmt: skip
+    interleaving.TeamDraft(),
+    interleaving.Probabilistic(),
+    interleaving.Optimized(),
+    interleaving.SOSM(),
+    interleaving.Balanced(),
+    interleaving.DocumentConstraints(),
+]
 
 
 @pytest.fixture(scope="module")

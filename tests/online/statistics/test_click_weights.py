@@ -126,9 +126,14 @@ def test_learn_says_json_and_takes_one_name_for_all(logs, cli):
 
 
 GOOD = {
-    "version": 1, "method": "inverse_z_test", "features": list(FEATURES), "weights": [0.5] * 14, "n_queries": 3,
-    "needed": None, "needed_by_clicks": 4.0,
-}  # fmt: skip
+    "version": 1,
+    "method": "inverse_z_test",
+    "features": list(FEATURES),
+    "weights": [0.5] * 14,
+    "n_queries": 3,
+    "needed": None,
+    "needed_by_clicks": 4.0,
+}
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,13 @@ from structsvm.readers import make_ranking
 from tests.refusing import refused, rejected
 
 METHODS = [
-    interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),
-    interleaving.Balanced(), interleaving.DocumentConstraints(),
-]  # fmt: skip
+    interleaving.TeamDraft(),
+    interleaving.Probabilistic(),
+    interleaving.Optimized(),
+    interleaving.SOSM(),
+    interleaving.Balanced(),
+    interleaving.DocumentConstraints(),
+]
 TEAMS = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
 
 
@@ -141,9 +145,15 @@ def test_a_repeated_impression_counts_once(tmp_path):
     """This holds if ignored keys differ and if the id is in the record; ids of different types differ."""
     in_record = json.dumps({"shown": TEAMS.with_impression("i1").to_dict(), "clicks": [{"document": "a"}]})
     path = lines(
-        tmp_path, line(1, impression="i1"), line(2, impression=1), line(2, impression="1"), in_record,
-        line(1, impression="i1", server="other"), line(1, impression="i2"), line(2, impression=1),
-    )  # fmt: skip
+        tmp_path,
+        line(1, impression="i1"),
+        line(2, impression=1),
+        line(2, impression="1"),
+        in_record,
+        line(1, impression="i1", server="other"),
+        line(1, impression="i2"),
+        line(2, impression=1),
+    )
     log, read = read_log(path), read_credits(path)
     assert (log.n_repeated, read.n_repeated) == (3, 3)
     assert [i.shown.impression for i in log.impressions] == ["i1", 1, "1", "i2"]

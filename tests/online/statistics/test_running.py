@@ -68,9 +68,14 @@ def assert_same(ours, theirs, tol=1e-12):
 
 @pytest.mark.parametrize(
     ("method", "n_rankers", "n"),
-    [("team_draft", 2, 3000), ("team_draft", 4, 1500), ("optimized", 2, 1500), ("optimized", 3, 400),
-     ("probabilistic", 2, 800)],
-)  # fmt: skip
+    [
+        ("team_draft", 2, 3000),
+        ("team_draft", 4, 1500),
+        ("optimized", 2, 1500),
+        ("optimized", 3, 400),
+        ("probabilistic", 2, 800),
+    ],
+)
 def test_equal_to_analyse(method, n_rankers, n):
     for seed in range(2):
         impressions = made_log(method, n, n_rankers, seed)

@@ -43,14 +43,18 @@ def impression(teams, clicks, **fields):
     [
         (impression([0, 1, 0], [Click(1)]), {"1": 1, "5b": 1}, 0.062),
         (impression([0, 1, 0], [Click(3)]), {"1": 1, "5a": 1, "5b": 1}, 0.211),
-        (impression([0, 1, 0], [Click(3, download=True)]), dict.fromkeys(("1", "2", "3", "5a", "5b"), 1), 0.285),
+        (
+            impression([0, 1, 0], [Click(3, download=True)]),
+            dict.fromkeys(("1", "2", "3", "5a", "5b"), 1),
+            0.285,
+        ),
         (
             impression([0, 1, 0], [Click(1), Click(2)], query_words=2, title_bold=(0, 2, 0)),
             {"6a": 1, "6d": 1, "4a": -1, "6b": -1},
             -0.002,
         ),
     ],
-)  # fmt: skip
+)
 def test_the_worked_examples_of_the_thesis(example, features, score):
     """Thesis 7.4.2, with the weights of Table 7.1."""
     found = click_features(example)

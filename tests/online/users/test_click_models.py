@@ -71,4 +71,4 @@ test_bad_input_is_named = rejections(
     (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
     (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 rank.* but the list has 6"),
     (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 rank"),
-)  # fmt: skip
+)

@@ -1,7 +1,5 @@
 """The result of a demonstration as a table, as a sentence, and as a self-contained HTML page."""
 
-from __future__ import annotations
-
 from structsvm.cli.studies.demo.task import Outcome
 from structsvm.metrics import compare
 from structsvm.metrics.significance import leaders
@@ -40,12 +38,21 @@ def page(outcome: Outcome) -> str:
     learned, task = outcome.learned, outcome.task
     tol, histories = learned[0].model.tol, {s.name: s.model.fit_.history for s in learned}
     return pages.render(
-        "cli/studies/demo/page.html", title=task.title, lead=headline(outcome), task=task, columns=columns, rows=rows,
+        "cli/studies/demo/page.html",
+        title=task.title,
+        lead=headline(outcome),
+        task=task,
+        columns=columns,
+        rows=rows,
         baseline=outcome.baseline.name,
-        best=[i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean],
-        weights=[figures.Matrix(s.model.coef_.reshape(8, 8), f"Weights of {s.name}") for s in learned], tol=tol,
+        best=[
+            i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean
+        ],
+        weights=[figures.Matrix(s.model.coef_.reshape(8, 8), f"Weights of {s.name}") for s in learned],
+        tol=tol,
         gaps=[figures.gap(histories, x=x, tol=tol) for x in ("passes", "seconds")],
         differences=[
-            figures.differences(s.per_query - outcome.baseline.per_query, measure=f"AP, {s.name}") for s in learned
+            figures.differences(s.per_query - outcome.baseline.per_query, measure=f"AP, {s.name}")
+            for s in learned
         ],
-    )  # fmt: skip
+    )

@@ -1,7 +1,5 @@
 """The task of the demonstration and its systems: data, baselines and learned rankers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

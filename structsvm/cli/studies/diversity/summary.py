@@ -1,7 +1,5 @@
 """Format a comparison as a table, as records, and in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from structsvm.cli.studies.diversity.comparison import WITH_LABELS, DiversityResult
@@ -29,15 +27,19 @@ def as_records(result: DiversityResult) -> list[dict[str, Any]]:
     records = []
     for name, values in result.values.items():
         entry: dict[str, Any] = {
-            "method": name, "means": {loss: float(values[loss].mean()) for loss in MEASURES}
-        }  # fmt: skip
+            "method": name,
+            "means": {loss: float(values[loss].mean()) for loss in MEASURES},
+        }
         if name in result.models:
             entry["trained_on"] = result.seen[name]
         if name != result.first:
             test = result.against(name)
             entry |= {
-                "difference": test.mean_difference, "wins": test.wins, "losses": test.losses, "p": test.p_value
-            }  # fmt: skip
+                "difference": test.mean_difference,
+                "wins": test.wins,
+                "losses": test.losses,
+                "p": test.p_value,
+            }
         records.append(entry)
     return records
 

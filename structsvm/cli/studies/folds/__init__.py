@@ -16,6 +16,15 @@ from structsvm.cli.studies.folds.methods import METHODS, Training
 from structsvm.cli.studies.folds.results import Measures, MethodResult, Results, run
 
 __all__ = [
-    "METHODS", "Fold", "FoldData", "Measures", "MethodResult", "Part", "Results", "Training", "find_folds",
-    "load_fold", "run",
-]  # fmt: skip
+    "METHODS",
+    "Fold",
+    "FoldData",
+    "Measures",
+    "MethodResult",
+    "Part",
+    "Results",
+    "Training",
+    "find_folds",
+    "load_fold",
+    "run",
+]

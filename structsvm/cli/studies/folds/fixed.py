@@ -1,8 +1,6 @@
 """Baselines that are not trained: a feature, a saved model or a TREC run, measured on the same queries as the
 methods."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Sources of training, validation and test queries: benchmark folders, parts to rotate, or one file split into
 parts."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

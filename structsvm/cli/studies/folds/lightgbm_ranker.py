@@ -1,7 +1,5 @@
 """LightGBM's LambdaRank with early stopping on the validation queries, for comparison."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -83,10 +81,16 @@ def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -
 
     lengths = np.diff(train.offsets)
     options = {
-        "objective": "lambdarank", "num_leaves": point.n_leaves, "learning_rate": point.rate, "seed": seed,
-        "num_threads": n_jobs, "lambdarank_truncation_level": int(lengths.max()), "deterministic": True,
-        "force_row_wise": True, "verbosity": -1,
-    } | ({} if point.l2 is None else {"lambda_l2": point.l2})  # fmt: skip
+        "objective": "lambdarank",
+        "num_leaves": point.n_leaves,
+        "learning_rate": point.rate,
+        "seed": seed,
+        "num_threads": n_jobs,
+        "lambdarank_truncation_level": int(lengths.max()),
+        "deterministic": True,
+        "force_row_wise": True,
+        "verbosity": -1,
+    } | ({} if point.l2 is None else {"lambda_l2": point.l2})
     data = lightgbm.Dataset(train.X, label=y, group=lengths, params={"verbosity": -1, "num_threads": n_jobs})
     booster = lightgbm.Booster(options, data)
 

@@ -1,7 +1,5 @@
 """The methods that can be compared, each as a path over the grid of C on one training set."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -200,9 +198,12 @@ def _separate(name: str, C: float, options: Training) -> Any:
     if name in ("sgd", "lcra"):
         descent = structsvm.PairwiseSGD if name == "sgd" else structsvm.CoRegularizedSGD
         return descent(
-            lam=1 / C, normalize="query", scale=options.scale, relevance=options.relevance,
+            lam=1 / C,
+            normalize="query",
+            scale=options.scale,
+            relevance=options.relevance,
             random_state=options.random_state,
-        )  # fmt: skip
+        )
     if options.scale != "none" and name not in _OWN_SCALING:
         problem = f"expected unscaled features, got scale={options.scale!r}"
         remedy = "scale the files, or compare acc3 and acc4, which scale within queries"
@@ -222,7 +223,10 @@ def _without_C(name: str, train: QueryData, validation: QueryData, options: Trai
         return OneFeature(*best_feature(train, measure), train.n_features)
     scale: Any = "zscore" if options.scale == "none" else options.scale
     model = structsvm.LambdaRank(
-        "ndcg@10", hidden=(32,) if name.endswith("-net") else (), scale=scale, relevance=options.relevance,
+        "ndcg@10",
+        hidden=(32,) if name.endswith("-net") else (),
+        scale=scale,
+        relevance=options.relevance,
         random_state=options.random_state,
-    )  # fmt: skip
+    )
     return model.fit(train.X, train.y, qid=train.qid, validation=(validation.X, validation.y, validation.qid))

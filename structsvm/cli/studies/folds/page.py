@@ -1,7 +1,5 @@
 """A comparison as tables and as a self-contained HTML page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -30,13 +28,18 @@ def tests_table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
     columns = pages.columns("measure", "method", "against", numbers=figures_)
     rows = [
         [
-            t.measure, t.method, t.baseline, f"{t.difference:+.4f}",
-            "–" if t.lower is None else f"{t.lower:+.4f} to {t.upper:+.4f}", f"{t.wins}/{t.losses}",
-            pages.p_value(t.p_value), pages.p_value(t.t_p_value),
+            t.measure,
+            t.method,
+            t.baseline,
+            f"{t.difference:+.4f}",
+            "–" if t.lower is None else f"{t.lower:+.4f} to {t.upper:+.4f}",
+            f"{t.wins}/{t.losses}",
+            pages.p_value(t.p_value),
+            pages.p_value(t.t_p_value),
             pages.p_value(t.holm),
         ]
         for t in results.tests.pairs
-    ]  # fmt: skip
+    ]
     return columns, rows
 
 
@@ -47,20 +50,28 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
     """
     measures = results.measures
     record: dict[str, Any] = {
-        "select": measures.select, "convention": measures.convention, "relevance": measures.relevance,
-        "baseline": results.baseline, "baselines": list(results.baselines), "folds": list(results.folds),
-        "methods": [], "seconds": {},
-    }  # fmt: skip
+        "select": measures.select,
+        "convention": measures.convention,
+        "relevance": measures.relevance,
+        "baseline": results.baseline,
+        "baselines": list(results.baselines),
+        "folds": list(results.folds),
+        "methods": [],
+        "seconds": {},
+    }
     for m in results.methods:
         entry: dict[str, Any] = {
-            "method": m.name, "means": {name: m.mean(name) for name in measures.report},
+            "method": m.name,
+            "means": {name: m.mean(name) for name in measures.report},
             "intervals": {name: list(map(number_or_none, m.interval(name))) for name in measures.report},
-            "C": list(m.Cs), "gap": m.gap, "unconverged": m.unconverged,
+            "C": list(m.Cs),
+            "gap": m.gap,
+            "unconverged": m.unconverged,
             "fold_means": {
                 name: [float(np.mean(cell["test"]["values"][name])) for cell in m.cells]
                 for name in measures.report
             },
-        }  # fmt: skip
+        }
         if per_query:
             entry["per_query"] = {name: m.per_query(name).tolist() for name in measures.report}
         record["methods"].append(entry)
@@ -86,8 +97,16 @@ def page(results: Results, title: str) -> str:
     first, best = results.measures.report[0], results.tests.best.first
     with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
     return pages.render(
-        "cli/studies/folds/page.html", title=title, lead=headline(results), results=results, columns=columns, rows=rows,
-        tests=tests_table(results), remarks=remarks(results), measure=first, baselines=pages.listed(results.baselines),
+        "cli/studies/folds/page.html",
+        title=title,
+        lead=headline(results),
+        results=results,
+        columns=columns,
+        rows=rows,
+        tests=tests_table(results),
+        remarks=remarks(results),
+        measure=first,
+        baselines=pages.listed(results.baselines),
         best=[i for i, m in enumerate(results.methods) if m.name in best],
         of_folds=pages.columns("method", numbers=results.folds),
         means=[
@@ -100,7 +119,7 @@ def page(results: Results, title: str) -> str:
         ],
         Cs=[[m.name, *(f"{C:.3g}" for C in m.Cs)] for m in with_C],
         differences=_differences(results, first),
-    )  # fmt: skip
+    )
 
 
 def _mean(m: MethodResult, name: str) -> str:

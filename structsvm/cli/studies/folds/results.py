@@ -211,11 +211,16 @@ def _fixed(name: str, folds: Sequence[Fold], plan: _Plan) -> MethodResult:
     found = measure_fixed(name, folds, "test", measures.report, plan.fill, plan.columns, **measures.rules)
     cells = tuple(
         {
-            "grid": [None], "validation": [[math.nan]], "C": None, "gap": None, "converged": True, "seconds": 0.0,
+            "grid": [None],
+            "validation": [[math.nan]],
+            "C": None,
+            "gap": None,
+            "converged": True,
+            "seconds": 0.0,
             "test": _tested(one.part, one.values),
         }
         for one in found
-    )  # fmt: skip
+    )
     return MethodResult(found[0].name, cells, measures.selection)
 
 
@@ -274,10 +279,21 @@ def _tests_of(results: Results) -> Tests:
                 lower, upper = map(number_or_none, (t.lower, t.upper))
                 pairs.append(
                     PairedTest(
-                        measure, method, baseline, test.mean_difference, lower, upper, test.wins, test.losses,
-                        test.ties, test.p_value, t.p_value, randomized, 1.0,
+                        measure,
+                        method,
+                        baseline,
+                        test.mean_difference,
+                        lower,
+                        upper,
+                        test.wins,
+                        test.losses,
+                        test.ties,
+                        test.p_value,
+                        t.p_value,
+                        randomized,
+                        1.0,
                     )
-                )  # fmt: skip
+                )
                 p_of[measure, frozenset((method, baseline))] = test.p_value
     others = {name: (measures[0], frozenset((best.first[0], name))) for name in best.p_values}
     for name, pair in others.items():

@@ -1,7 +1,5 @@
 """Nested cross-validation of a learned fusion on held-out topics, compared with runs and fusions without learning."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -196,10 +194,20 @@ def cross_validate_fusion(
     of_runs = np.stack([values_of[name] for name in known.names])
     best_sum, sizes = _best_sum(scaled, of_runs, fold, judge, measure)
     return FusionResult(
-        pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=choice.values, model=model,
-        measure=measure, values=values_of, runs=known.names,
-        best_sum=best_sum, sum_sizes=sizes, whole_runs=whole is not None,
-    )  # fmt: skip
+        pool=known,
+        scores=rows,
+        fold=fold,
+        Cs=grid,
+        chosen=tuple(chosen),
+        curve=choice.values,
+        model=model,
+        measure=measure,
+        values=values_of,
+        runs=known.names,
+        best_sum=best_sum,
+        sum_sizes=sizes,
+        whole_runs=whole is not None,
+    )
 
 
 def _deal(n_topics: int, folds: int, rng: np.random.Generator) -> tuple[Int, list[tuple[Int, Int]]]:

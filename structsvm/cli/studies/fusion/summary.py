@@ -1,7 +1,5 @@
 """The result of a learned fusion as a table, in words, and as a record."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,21 +39,33 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
     fit = result.model.certificate
     names, held_out = result.on_training
     record: dict[str, Any] = {
-        "measure": result.measure, "loss": result.model.loss, "relevance": result.model.relevance,
-        "depth": result.model.depth, "n_topics": result.pool.n_topics, "n_documents": result.pool.n_rows,
-        "runs": list(result.runs), "best_run": result.best_run, "systems": systems,
+        "measure": result.measure,
+        "loss": result.model.loss,
+        "relevance": result.model.relevance,
+        "depth": result.model.depth,
+        "n_topics": result.pool.n_topics,
+        "n_documents": result.pool.n_rows,
+        "runs": list(result.runs),
+        "best_run": result.best_run,
+        "systems": systems,
         "best_on_training": {
-            "folds": list(names), "mean": float(held_out.mean()), **_as_entry(*tests[_RUN]),
+            "folds": list(names),
+            "mean": float(held_out.mean()),
+            **_as_entry(*tests[_RUN]),
         },
         "best_sum_on_training": {
-            "folds": list(result.sum_sizes), "mean": float(result.best_sum.mean()), **_as_entry(*tests[_SUM]),
+            "folds": list(result.sum_sizes),
+            "mean": float(result.best_sum.mean()),
+            **_as_entry(*tests[_SUM]),
         },
         "C": {
-            "grid": list(result.Cs), "held_out": result.curve.mean(axis=0).tolist(), "folds": list(result.chosen),
+            "grid": list(result.Cs),
+            "held_out": result.curve.mean(axis=0).tolist(),
+            "folds": list(result.chosen),
             "final": fit.C,
         },
         "gap": fit.gap,
-    }  # fmt: skip
+    }
     if per_query:
         record["topics"] = result.pool.topics.tolist()
         record["per_query"] = {name: values.tolist() for name, values in result.values.items()}
@@ -80,9 +90,13 @@ def _tests(result: FusionResult) -> dict[str | int, tuple[Comparison, float]]:
 
 def _as_entry(test: Comparison, adjusted: float) -> dict[str, Any]:
     return {
-        "gain": test.mean_difference, "wins": test.wins, "losses": test.losses, "ties": test.ties,
-        "p_value": test.p_value, "holm": adjusted,
-    }  # fmt: skip
+        "gain": test.mean_difference,
+        "wins": test.wins,
+        "losses": test.losses,
+        "ties": test.ties,
+        "p_value": test.p_value,
+        "holm": adjusted,
+    }
 
 
 def headline(result: FusionResult) -> str:

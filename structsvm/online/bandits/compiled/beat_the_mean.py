@@ -1,7 +1,5 @@
 """Beat the Mean, compiled: maintains the sums of the records, which the policy computes at every step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

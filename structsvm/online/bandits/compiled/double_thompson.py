@@ -1,7 +1,5 @@
 """Double Thompson sampling, compiled: the set of arms that an arm may beat changes only at a duel or a threshold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

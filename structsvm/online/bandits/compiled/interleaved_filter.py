@@ -1,7 +1,5 @@
 """IF1 and IF2, compiled: rounds of comparisons of a candidate with each remaining arm."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

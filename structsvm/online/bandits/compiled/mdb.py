@@ -5,8 +5,6 @@ The threshold of an arm that is not compared does not change, so the time at whi
 in advance. All arms are visited only at that time.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

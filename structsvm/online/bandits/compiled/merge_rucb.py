@@ -1,7 +1,5 @@
 """mergeRUCB, compiled: each step visits a single small batch of arms."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@ knock-out tournament that samples each pair at most once finds the champion. The
 single random number. While an arm plays itself, the number of steps to its first defeat has a geometric distribution.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

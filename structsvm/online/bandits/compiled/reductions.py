@@ -1,7 +1,5 @@
 """Shared kernels of the compiled bandits: extreme values, Copeland leader, thresholds, and number of steps to skip."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from structsvm.common.kernel import kernel

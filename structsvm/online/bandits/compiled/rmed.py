@@ -1,7 +1,5 @@
 """RMED1, compiled: a duel changes only the divergences of its two arms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

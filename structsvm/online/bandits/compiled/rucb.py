@@ -1,7 +1,5 @@
 """RUCB, compiled: an arm is a candidate iff ``ln t`` has reached its threshold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

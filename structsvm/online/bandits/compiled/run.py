@@ -4,8 +4,6 @@ Kernels are compiled once for all worlds. Outcomes come from a matrix or from li
 unused source are empty. Both sources draw the same random numbers as ``compare`` of their worlds.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

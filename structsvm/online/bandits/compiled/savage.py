@@ -1,7 +1,5 @@
 """Condorcet SAVAGE, compiled: counts the pairs with the fewest comparisons by row instead of searching all pairs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

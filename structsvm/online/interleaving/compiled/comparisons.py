@@ -4,8 +4,6 @@ A list is built only as far as the simulated user reads it. The distributions ag
 ``Probabilistic`` and ``SOSM`` and the click models of ``structsvm.online.users``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 

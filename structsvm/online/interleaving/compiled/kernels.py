@@ -7,8 +7,6 @@ The state of a random stream is a number that functions take and return. For an 
 each call, which takes twice as long as the remaining work.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
