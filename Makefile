@@ -1,6 +1,7 @@
 # make demo   a virtual environment, the package, the demo, and demo/report.html to look at
 # make live   the same environment with the live service, and its demo in which you are the user
 # make test   the same environment with the tools: lint, types, tests
+# make docs   the manual as HTML in docs/_build; make docs RUN=1 runs its examples, too
 # make results   the figures of the papers computed again and compared with those committed, hours in all
 # Another Python (3.11 or later): make demo PYTHON=python3.12
 
@@ -15,6 +16,9 @@ TESTS ?= -m 'not slow'
 # tests start some hundred processes, and each would compile all it imports anew
 unexport PYTHONDONTWRITEBYTECODE
 
+# make docs RUN=1 runs the examples of the manual and shows their output, in about half an hour; without it, a minute or two
+RUN ?=
+
 # options of experiments/check.py; make results RESULTS=--quick takes a minute
 RESULTS ?=
 
@@ -22,7 +26,7 @@ RESULTS ?=
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,5s/^# //p' Makefile
+	@sed -n '1,6s/^# //p' Makefile
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -75,7 +79,7 @@ results: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
-	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build
+	$(BIN)/sphinx-build $(if $(RUN),-t run) -q -W --keep-going -b html docs docs/_build
 	@echo "docs/_build/index.html"
 
 clean:

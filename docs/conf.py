@@ -11,7 +11,6 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import blocks  # noqa: E402
 import gallery  # noqa: E402
-import quoted  # noqa: E402
 import reference  # noqa: E402
 from shown_in import shown_in  # noqa: E402
 
@@ -45,6 +44,9 @@ NOT_RUN = {"scale", "live", "live_recipes", "experiments", "results_index"}
 
 RESULTS = HERE.parent / "experiments" / "results"
 
+# "make docs RUN=1": blocks of pages and scripts of the gallery run, and the pages show their output
+RUN = tags.has("run")  # type: ignore[name-defined]  # noqa: F821
+
 
 def _write_experiments() -> None:
     """Write one page that includes the page of every experiment, as its script wrote it."""
@@ -69,15 +71,26 @@ def _write_experiments() -> None:
 
 _write_experiments()
 reference.write(HERE / "api.rst")
-gallery.write(HERE / "examples", HERE / "gallery")
+gallery.write(HERE / "examples", HERE / "gallery", execute=RUN)
+
+
+# pages link to files of the repository, so that the links work without a build
+BUILT_FROM = (
+    (r"\]\(((?:\.\./)?)examples/(\w+)\.py\)", r"](\1gallery/\2.md)"),
+    (r"\]\(((?:\.\./)?)examples\)", r"](\1gallery/index.md)"),
+    (r"\]\((?:\.\./)+experiments/results/(?:\w+/)?(\w+)\.md\)", r"](#\1)"),
+    (r"\]\((?:\.\./)+experiments/RESULTS\.md\)", r"](/results_index.md)"),
+    (r"\]\((?:\.\./)+structsvm/__init__\.py\)", r"](/api.rst)"),
+)
 
 
 def _show_output(app: Any, name: str, source: list[str]) -> None:
-    """Add to each block of a page its output, and fill in the quoted figures of experiments."""
+    """Add to each block of a page its output, and lead links to files to the pages that are built from them."""
     page = HERE / f"{name}.md"
-    if page.exists() and name not in NOT_RUN and not name.startswith(("gallery/", "project/")):
+    if RUN and page.exists() and name not in NOT_RUN and not name.startswith(("gallery/", "project/")):
         source[0] = blocks.with_output(page, HERE / "generated" / "figures")
-    source[0] = quoted.fill(source[0])
+    for files, built in BUILT_FROM:
+        source[0] = re.sub(files, built, source[0])
 
 
 SHOWN_IN = shown_in()

@@ -1,4 +1,4 @@
-"""The gallery: run every script of ``examples``, and write a page with its text, code and figures.
+"""The gallery: a page for every script of ``examples``, with its text and code and, if it is run, output and figures.
 
 A script begins with a docstring, whose first line is the title; the rest is Markdown. A comment that begins with
 ``# %%`` starts another part of the page, and the comment lines below it are Markdown, too. Figures that are open when
@@ -94,8 +94,8 @@ def run(script: Path, shown: Callable[[int, int, Any], None]) -> list[str]:
     return printed
 
 
-def write(scripts: Path, pages: Path) -> None:
-    """Run every script, and write a page for each and a page that lists them."""
+def write(scripts: Path, pages: Path, *, execute: bool) -> None:
+    """Write a page for each script and a page that lists them; with ``execute``, run the scripts for their output."""
     pages.mkdir(exist_ok=True)
     cards = []
     for script in sorted(scripts.glob("*.py")):
@@ -107,7 +107,7 @@ def write(scripts: Path, pages: Path) -> None:
             figure.savefig(pages / name, metadata={"Date": None})
             figures.setdefault(part, []).append(name)
 
-        printed = run(script, save)
+        printed = run(script, save) if execute else [""] * len(example.parts)
         lines = [f"# {example.title}", ""]
         for number, part in enumerate(example.parts):
             lines += [part.text, ""]
@@ -124,32 +124,30 @@ def write(scripts: Path, pages: Path) -> None:
                     "",
                 ]
         (pages / f"{script.stem}.md").write_text("\n".join(lines), encoding="utf-8")
-        first = next(iter(figures.values()))[0]
+        first = next(iter(figures.values()))[0] if figures else None
         lead = re.split(r"(?<=[.:])\s", example.parts[0].text, maxsplit=1)[0].replace("\n", " ")
         cards.append((script.stem, example.title, first, lead))
     _write_index(pages, cards)
 
 
-def _write_index(pages: Path, cards: list[tuple[str, str, str, str]]) -> None:
+def _write_index(pages: Path, cards: list[tuple[str, str, str | None, str]]) -> None:
     lines = [
         "# Gallery",
         "",
-        "Small examples that run in a few seconds each, on data that they make or that is bundled. The pictures were "
-        "drawn when these pages were built. The scripts are in `docs/examples`.",
+        "Small examples that run in a few seconds each, on data that they generate or that is bundled. The scripts are "
+        "in `docs/examples`.",
         "",
     ]
     for stem, title, picture, lead in cards:
-        lines += [
-            f"## [{title}]({stem}.md)",
-            "",
-            lead,
-            "",
-            f"```{{image}} {picture}",
-            f":alt: {title}",
-            f":target: {stem}.html",
-            ":class: thumbnail",
-            "```",
-            "",
-        ]
+        lines += [f"## [{title}]({stem}.md)", "", lead, ""]
+        if picture:
+            image = [
+                f"```{{image}} {picture}",
+                f":alt: {title}",
+                f":target: {stem}.html",
+                ":class: thumbnail",
+                "```",
+            ]
+            lines += [*image, ""]
     lines += ["```{toctree}", ":hidden:", ":maxdepth: 1", *(stem for stem, *_ in cards), "```", ""]
     (pages / "index.md").write_text("\n".join(lines), encoding="utf-8")

@@ -7,7 +7,7 @@ Sphinx writes it into ``docs/api.rst`` when the pages are built. To document a n
 from importlib import import_module
 from inspect import isclass, isroutine, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from structsvm.common.lazy import homes, labelled
 
@@ -134,7 +134,7 @@ _CUTOFFS = {"never": "", "optional": ", with or without @k", "required": "@k"}
 
 
 def _assumption(make: Any) -> str:
-    made = make if isclass(make) else vars(import_module(make.__module__))[make.__annotations__["return"]]
+    made = make if isclass(make) else get_type_hints(make)["return"]
     if not hasattr(made, "assumes"):
         raise TypeError(f"{made.__name__}: expected a class attribute assumes, the guarantee's assumptions")
     return str(made.assumes)

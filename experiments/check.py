@@ -34,6 +34,9 @@ from typing import Any, NamedTuple
 import results_index
 from _common import DATA, ROOT, WITHOUT_DATA
 
+sys.path.append(str(ROOT / "docs"))
+import quoted
+
 QUICK = 30.0
 """Maximum CPU seconds of a script that ``--quick`` checks."""
 SMOKE = ("--quick", "--runs", "1")
@@ -239,11 +242,14 @@ def check(options: argparse.Namespace, work: Path) -> int:
         except (KeyError, ValueError) as error:
             print(f"{results_index.PAGE.name} is not written: {error.args[0]}")
             faults = 1
+    stale = list(quoted.stale())
+    for line in stale:
+        print(f"{line}; renew the figures by python docs/quoted.py --write")
     counts = {state: sum(outcome.state == state for outcome in outcomes) for state in STATES}
     cpu = sum(outcome.cpu for outcome in outcomes)
     said = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
     print(f"{said}; {time.perf_counter() - started:.0f} seconds, {cpu:.0f} CPU seconds of computation")
-    faults += counts["fails"]
+    faults += counts["fails"] + len(stale)
     faults += 0 if options.write else counts["differs"]
     faults += 0 if options.skip_missing else counts["no data"]
     return int(faults > 0)
