@@ -415,21 +415,7 @@ def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
 
 
 def _candidates(data: Path, table: Table) -> Any:
-    """Read the rows; ids may be in columns with a conventional name, as in a log."""
-    if paths.is_table(data):
-        from structsvm.clicks.tables import USUAL
-        from structsvm.readers.categories import columns_of
-
-        names = columns_of(data)
-        found: dict[str, Any] = {}
-        for role, option in (("query", "qid"), ("document", "docid")):
-            usual = [name for name in names if name.strip().lower() in (role, *USUAL[role].split())]
-            if getattr(table, option) == option and option not in names and len(usual) == 1:
-                found[option] = usual[0]
-        if found:
-            table = dataclasses.replace(table, **found)
-            taken = " and ".join(map(repr, found.values()))
-            note(f"{data}: read the ids from {taken}; to use other columns: --qid and --docid")
+    """Read the rows; they must have ids of documents."""
     rows = table.read(data, labels=False)
     if rows.docid is None:
         problem = "expected the id of each document, as in the log, got none"

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dropped, Ids, first_position_of
-from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.tables import columns as arrow
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times
 from structsvm.common.tables.ids_and_times import UNITS, seconds, settled_words
 from structsvm.common.tables.opening import open_tables
+from structsvm.common.tables.roles import column_of, without_column
 
 _BATCH = 1 << 20  # rows counted at once
 _IDS = ("query", "document", "session", "cluster")
@@ -92,13 +92,13 @@ def read_table(
     tables = open_tables(table)
     in_parts = tables[0].in_parts
     source = f"{table}" if in_parts else "table"
-    asked = dict(zip(USUAL, (query, document, position, clicked), strict=True))
-    usual = {
-        role: name if name is not None else guess(role, tables[0].names, source)
-        for role, name in asked.items()
-    }
+    asked = {"query": query, "document": document, "position": position, "clicked": clicked}
     more = {"session": session, "cluster": cluster, "probability": probability, "time": time}
-    named = usual | {role: name for role, name in more.items() if name is not None}
+    stated = {role: name for role, name in (asked | more).items() if name is not None}
+    named = stated | {
+        role: column_of(role, tables[0].names, source, taken=stated.values())
+        for role in asked.keys() - stated.keys()
+    }
     reading = _Reading(named, limits, source, in_parts)
     counted = Parts()
     bases: set[int] = set()
@@ -118,7 +118,7 @@ def read_table(
                 raise
             reading.dropped.count("row in a part of the file without usable rows", columns.num_rows)
     whole = reading.settled(counted.whole(source, reading.dropped))
-    guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
+    guessed = {role: named[role] for role in asked if role not in stated and named[role] != role}
     if reading.unit is not None and reading.unit > 1:
         guessed["time"] = f"{time} in {UNITS[reading.unit]}"
     return replace(whole, guessed=guessed)
@@ -143,7 +143,9 @@ class _Reading:
         kinds: dict[str, Role] = {**dict.fromkeys(_IDS, "id"), "time": "time"}
         roles: dict[str, Role] = {name: kinds.get(role, "number") for role, name in self._named.items()}
         for table in tables:
-            check_columns(list(self._named.values()), table.names, f"{table.source}")
+            for role, name in self._named.items():
+                if name not in table.names:
+                    raise without_column(name, role, table.names, table.source)
             self._is_text = table.kinds is None
             for batch in table.read(roles):
                 columns = checked(batch, self._columns)

@@ -12,25 +12,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.clicks.cells import Dropped
-from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.common.checks import BadInput
+from structsvm.common.tables.roles import USUAL, find_column, without_column
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
 
 CONFIGURATION = ("search_config", "search_configuration_id", "_search_configuration_id")
 """Names under which an event may state the configuration, in ``event_attributes`` or its ``object``."""
 
-_USUAL = {
-    "impression": "impression_id list list_id search_id request_id",
-    "document": USUAL["document"],
-    "rank": "position pos place ordinal",
-    "clicked": USUAL["clicked"],
-    "team": "ranker source system config configuration search_config variant",
-    "query": "q query_text user_query search_term keywords",
-    "user": "user_id userid client client_id customer customer_id",
-    "session": "session_id sessionid visit visit_id",
-}
+_ROLES = {role: role for role in ("impression", "document", "clicked", "team", "query", "user", "session")}
+_ROLES["rank"] = "position"
+"""The role of each column that a table may have, keyed by the name of the column here."""
+
 _NEEDED = ("impression", "document", "rank", "clicked", "team")
 _LACKING = "list that lacks a ranker, so it is not a team draft"
 
@@ -87,8 +81,8 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     """
     given = dict(columns or {})
     for role in given:
-        if role not in _USUAL:
-            raise BadInput("columns", f"expected some of {', '.join(_USUAL)}, got {role!r}")
+        if role not in _ROLES:
+            raise BadInput("columns", f"expected some of {', '.join(_ROLES)}, got {role!r}")
     from structsvm.clicks.tables import Clicked, as_settled  # Arrow takes some time to load
     from structsvm.common.tables.batches import Role, checked
     from structsvm.common.tables.columns import Spelling, ids, numbers
@@ -96,18 +90,16 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
 
     tables = open_tables(table)
     there, source = tables[0].names, str(table) if tables[0].in_parts else "table"
-    found = {name.strip().lower() for name in there}
-    likely = {role for role, usual in _USUAL.items() if not found.isdisjoint((role, *usual.split()))}
-    missing = [role for role in _NEEDED if role not in likely | given.keys()]
-    if len(missing) > 1:
-        check_columns(missing, there, source, "rename them, or specify {columns}")
-    for role, usual in _USUAL.items():
-        if role in given:
-            continue
-        if role in _NEEDED or role in likely:
-            few = ", ".join(usual.split()[:3])
-            remedy = f"rename it to {role} or a usual name ({few}), or specify {{columns}}"
-            given[role] = guess(role, there, source, usual, remedy)
+    for name, role in _ROLES.items():
+        few = ", ".join(USUAL[role].split()[:4])
+        remedy = f"rename it to a usual name ({few}), or specify {{columns}}"
+        column = find_column(
+            role, there, source, own=(name,), given=given.get(name), taken=given.values(), remedy=remedy
+        )
+        if column is not None:
+            given[name] = column
+        elif name in _NEEDED:
+            raise without_column(name, name, there, source, remedy)
     texts = [role for role in given if role not in ("rank", "clicked")]
     dropped, clicked = Dropped(), Clicked(given["clicked"])
     shown: dict[Any, list[_Hit]] = {}
@@ -121,7 +113,9 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
 
     kinds: dict[str, Role] = {name: "id" if role in texts else "number" for role, name in given.items()}
     for one in tables:
-        check_columns(list(given.values()), one.names, source, "specify others with {columns}")
+        for role, name in given.items():
+            if name not in one.names:
+                raise without_column(name, role, one.names, one.source, "specify others with {columns}")
         for batch in one.read(kinds):
             columns = checked(batch, columns_of)
             for role, spelled in spelling.items() if one.kinds is None else ():

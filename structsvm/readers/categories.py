@@ -11,11 +11,13 @@ import numpy as np
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.common.names import QID, did_you_mean
+from structsvm.common.tables.batches import Table
 from structsvm.common.tables.columns import texts
 from structsvm.common.tables.files import is_table
 from structsvm.common.tables.opening import open_tables
+from structsvm.common.tables.roles import name_some
 from structsvm.queries import QueryData
-from structsvm.readers.column_names import name_some, separated_otherwise
+from structsvm.readers.column_names import name_roles, separated_otherwise
 from structsvm.readers.tables import read_rows
 
 _MOST = 1000
@@ -44,10 +46,8 @@ def category_features(
     files: Sequence[Path],
     categorical: Sequence[str],
     *,
-    label: str | None = "label",
-    qid: str = QID,
-    docid: str = "docid",
     features: Sequence[str] | None = None,
+    **roles: Any,
 ) -> tuple[str, ...]:
     """Return the names of the features of tables: numeric columns, then the values of categorical columns."""
     values: dict[str, set[str]] = {name: set() for name in categorical}
@@ -55,9 +55,9 @@ def category_features(
     for path in files:
         if not is_table(path):
             raise BadInput("categorical", f"requires a table, got {path}")
-        known = _check_categories(path, categorical, (label, qid, docid))
-        features = features or tuple(known)
-        for table in open_tables(path):
+        tables = open_tables(path)
+        features = features or tuple(_check_categories(tables[0], categorical, **roles))
+        for table in tables:
             for batch in table.read(dict.fromkeys(categorical, "category")):
                 n_rows += batch.n
                 for name in categorical:
@@ -65,9 +65,19 @@ def category_features(
     return _named(files[0], values, n_rows, features or ())
 
 
-def _check_categories(path: Path, categorical: Sequence[str], others: Sequence[str | None]) -> list[str]:
+def _check_categories(
+    table: Table,
+    categorical: Sequence[str],
+    *,
+    label: str | None = "label",
+    qid: str = QID,
+    docid: str = "docid",
+) -> list[str]:
     """Return the feature columns; raise unless the categorical columns are among them."""
-    known = [name for name in columns_of(path) if name not in others]
+    path = Path(table.source)
+    named = name_roles(path, table.names, label=label, qid=qid, docid=docid, taken=categorical)
+    others = {*named, *table.unused}
+    known = [name for name in table.names if name not in others]
     for name in categorical:
         if name not in known:
             expected = f"expected feature columns of {path}, which are {name_some(known)}"
@@ -99,9 +109,8 @@ def read_to_train(
 ) -> QueryData:
     """Read a table for training, in one pass: numeric columns, and one feature per value of the categorical
     columns."""
-    named = [options.get(role, role) for role in ("label", QID, "docid")]
-    known = _check_categories(path, categorical, named)
-    features = features or known
+    named = {role: options[role] for role in ("label", QID, "docid") if role in options}
+    features = features or _check_categories(open_tables(path)[0], categorical, **named)
     numbers = [name for name in features if name not in categorical]
     rows, words = read_rows(path, **options, features=numbers, words=categorical)
     values = {name: set(words[name][1]) for name in categorical}

@@ -1,45 +1,81 @@
-"""Choice of table columns by name: labels, ids and features. ``common.names.QID`` names the column of query ids."""
+"""Choice of the columns of a table of rows: labels, ids and features."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import shorten
+from structsvm.common.names import QID
 from structsvm.common.tables.ids_and_times import NUMBER
+from structsvm.common.tables.roles import find_column, name_some, without_column
+
+_ROLES = {"label": "label", QID: "query", "docid": "document"}
+"""Roles, keyed by the readers' own names of their columns."""
 
 _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
 """Names of an unnamed column written by pandas: empty, or ``Unnamed: 0`` after a second round trip."""
 
 
-def choose_columns(
+class Named(NamedTuple):
+    """The columns of a table by their roles."""
+
+    label: str | None
+    qid: str
+    docid: str | None
+
+
+def name_roles(
     file: Path,
     names: Sequence[str],
     *,
     label: str | None,
     qid: str,
     docid: str,
+    taken: Iterable[str] = (),
+) -> Named:
+    """Return the columns of labels, if there are any or ``label`` is not None, of query ids, and of document ids (or
+    None). A role whose column is not given by another name may have any usual name that is not in ``taken``.
+    """
+    stated = {"label": label, QID: qid, "docid": docid}
+    given = {own: name for own, name in stated.items() if name not in (own, None)}
+    others = {*taken, *given.values()}
+    found: dict[str, Any] = {}
+    for own, role in _ROLES.items():
+        column = given.get(own) or find_column(role, names, file, own=(own,), taken=others)
+        optional = own not in given and (own == "docid" or stated[own] is None)
+        if column not in names and not optional:
+            remedy = separated_otherwise(names) or f"name it with {{{own}}}"
+            if own == "label" and {"score", "rank"} <= set(names):
+                remedy += "; it looks like scores of predict, which are given after the data"
+            raise without_column(column or own, own, names, file, _without_names(names) or remedy)
+        found[own] = column
+    return Named(**found)
+
+
+def choose_columns(
+    file: Path,
+    names: Sequence[str],
+    *,
     features: Sequence[str] | None,
+    unused: Collection[str] = (),
     whose: str = "requested",
     words: Sequence[str] = (),
-) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the columns of labels, of document ids (or None) and of features; raise if one is missing or ambiguous."""
-    twice = sorted({name for name in names if names.count(name) > 1})
+    **roles: Any,
+) -> tuple[Named, tuple[str, ...]]:
+    """Return the columns of the ``roles`` (see :func:`name_roles`) and of features; raise if one is missing or
+    ambiguous. By default, all columns without a role that are not in ``unused`` are features.
+    """
+    twice = sorted(name for name, n in Counter(names).items() if n > 1)
     if twice:
         problem = f"expected each column once, got {shorten(twice[0])} twice"
         raise BadInput(file, problem, _without_names(names))
-    stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
-    for role, name in stated:
-        if name is not None and name not in names:
-            remedy = separated_otherwise(names) or f"name it with {{{role}}}"
-            if role == "label" and {"score", "rank"} <= set(names):
-                remedy += "; it looks like scores of predict, which are given after the data"
-            remedy = _without_names(names) or remedy
-            raise BadInput(file, f"expected a column {name!r} for the {role}, got {name_some(names)}", remedy)
-    label = "label" if label is None and "label" in names else label
-    at = docid if docid in names else None
+    named = name_roles(file, names, **roles, taken=(*(features or ()), *words))
     if features is None:
-        chosen = tuple(name for name in names if name not in (label, qid, at, *words))
+        others = {*named, *words, *unused}
+        chosen = tuple(name for name in names if name not in others)
         numbers = [name for name in chosen if _ROW_NUMBERS.fullmatch(name)]
         if numbers:
             raise BadInput(
@@ -50,14 +86,15 @@ def choose_columns(
                 code="frame.to_csv(path, index=False)",
             )
         if not chosen and not words:
-            besides = " and ".join(map(repr, filter(None, (label, qid))))
+            besides = " and ".join(map(repr, filter(None, (named.label, named.qid))))
             raise BadInput(file, f"expected columns of features besides {besides}, got none")
-        return label, at, chosen
-    missing = next((name for name in features if name not in names), None)
+        return named, chosen
+    known = set(names)
+    missing = next((name for name in features if name not in known), None)
     if missing is not None:
         problem = f"expected the {counted(feature=len(features))} {whose}, got no column {shorten(missing)}"
         raise BadInput(file, f"{problem} among {name_some(names)}")
-    return label, at, tuple(features)
+    return named, tuple(features)
 
 
 def _without_names(names: Sequence[str]) -> str:
@@ -77,9 +114,3 @@ def separated_otherwise(names: Sequence[str]) -> str:
         return ""
     apart = "tabs: name the file .tsv" if mark == "\t" else f"{mark!r}: separate them by commas"
     return f"its cells seem to be separated by {apart}"
-
-
-def name_some(names: Sequence[str]) -> str:
-    """Return column names as text; if there are many, only the first of them."""
-    shown = ", ".join(map(shorten, names[:5]))
-    return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown

@@ -19,7 +19,7 @@ from structsvm.common.tables.columns import Spelling, ids, is_number, numbers, s
 from structsvm.common.tables.ids_and_times import settled_words
 from structsvm.common.tables.opening import open_tables
 from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at, warn_user
-from structsvm.readers.column_names import choose_columns
+from structsvm.readers.column_names import Named, choose_columns
 from structsvm.readers.letor import check_fill
 from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of
@@ -79,14 +79,17 @@ def read_csv(
         Cells are separated by tabs if the name ends in ``.tsv`` (before ``.gz`` and the like), otherwise by commas; a
         name that ends in ``.jsonl`` or ``.ndjson`` means one JSON object per line.
     label : str or None
-        Column of labels, which are numbers. None makes labels optional: a column ``label`` is read; if it is absent or
-        incomplete, ``y`` is None.
+        Column of labels, which are numbers. If there is no column ``label``, one with another usual name is read:
+        ``grade``, ``relevance`` or ``rel``; case, ``_`` and ``-`` do not matter, and several such columns are refused.
+        None makes labels optional: if they are absent or incomplete, ``y`` is None.
     qid : str
-        Column of query ids (integers or strings). If all are written like ``7`` or ``1.0``, as pandas writes a column
+        Column of query ids (integers or strings); other usual names are ``query``, ``query_id`` and ``topic``. If all
+        are written like ``7`` or ``1.0``, as pandas writes a column
         of floats, they become integers; rounded numbers (``1.73e+18``) are refused. Other ids are text as written:
         ``1.10`` and ``1.1`` are distinct, whereas ``qid`` in Python refuses floats with a fraction.
     docid : str
-        Column of document ids; the default column need not exist.
+        Column of document ids; other usual names are ``document``, ``doc_id``, ``docno``, ``item_id`` and
+        ``product_id``. The default column need not exist.
     features : sequence of str, optional
         Columns of the features, in this order; by default all other columns, which must have names. ``true`` and
         ``false``, in any case, are 1 and 0.
@@ -254,33 +257,34 @@ def layout_of(
     check_fill(fill)
     chosen = None if features is None else tuple(features)
     first, narrow = tables[0].source, all(table.kinds for table in tables)
-    found: tuple[Any, Any] = (None, None)
+    found: Named | None = None
     for table in tables:
         whose = "requested" if features is not None else f"of {first}"
-        grades, at, own = choose_columns(
+        named, own = choose_columns(
             Path(table.source),
             table.names,
             label=label,
             qid=qid,
             docid=docid,
             features=chosen,
+            unused=table.unused,
             whose=whose,
             words=words,
         )
-        if table is tables[0]:
-            found, chosen = (grades, at), own
+        if found is None:
+            found, chosen = named, own
         assert chosen is not None, "columns of the first file"
-        named = {qid, *found, *chosen, *words}
-        further = sorted(set(table.names) - named) if features is None else []
-        if further or (grades, at) != found:
-            more = [*further, *(name for name in (grades, at) if name not in (*found, None))]
-            lacking = found[0] if grades is None else found[1]
+        expected = {*found, *chosen, *words, *table.unused}
+        further = [] if features is not None else [name for name in table.names if name not in expected]
+        if further or named != found:
+            more = [*further, *(name for name in named if name not in (*found, None))]
+            lacking = next((name for name in found if name not in named), None)
             what = f"an additional column {more[0]!r}" if more else f"no column {lacking!r}"
             remedy = "write all files with the same columns, or name the columns to read with {features}"
             raise BadInput(Path(table.source), f"expected the columns of {first}, got {what}", remedy)
         remedy = "name the columns to read with {features}, or, in train, columns of words with --categorical"
         columns = [(name, repr(name), remedy) for name in chosen]
-        columns += [] if found[0] is None else [(found[0], f"{found[0]!r} of labels", "")]
+        columns += [] if found.label is None else [(found.label, f"{found.label!r} of labels", "")]
         kinds = table.kinds or {}
         for name, column, remedy in columns:
             if name in kinds and not is_number(kinds[name]):
@@ -289,9 +293,10 @@ def layout_of(
         narrow = narrow and all(pa.types.is_floating(kinds[n]) and kinds[n].bit_width <= 32 for n in chosen)
     if all(table.n_rows == 0 for table in tables):
         raise BadInput(Path(first), "expected rows, got none")
+    assert found is not None, "there is at least one file"
     assert chosen is not None, "there is at least one file"
     kind = np.dtype(np.float32 if narrow else np.float64)
-    return Layout(found[0], qid, found[1], chosen, kind, fill, label is not None, tuple(words))
+    return Layout(*found, chosen, kind, fill, label is not None, tuple(words))
 
 
 class _Rows(NamedTuple):

@@ -18,6 +18,7 @@ from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import AnyPath, read_blocks, replacing, shorten
 from structsvm.common.frames import frame as pandas_frame
 from structsvm.common.tables.ids_and_times import id_texts
+from structsvm.common.tables.roles import column_of
 from structsvm.protocols import Int
 
 Duplicates = Literal["error", "best"]
@@ -29,14 +30,14 @@ _LONGEST = 1024
 """Maximum number of bytes per column: more than any id in use, but few enough to refuse an endless line before memory
 is exhausted."""
 
-_USUAL = {
-    "topic": ("topic", "qid", "query_id", "q_id", "query"),
-    "docid": ("docno", "docid", "doc_id", "document"),
-    "score": ("score",),
-    "grade": ("grade", "label", "relevance", "rel"),
+_ROLES = {
+    "topic": ("query", ("topic", "qid", "query_id", "q_id", "query")),
+    "docid": ("document", ("docno", "docid", "doc_id", "document")),
+    "score": ("score", ("score",)),
+    "grade": ("label", ("grade", "label", "relevance", "rel")),
 }
-"""Column names of trec_eval, PyTerrier, ir_measures and ranx, in order of precedence: in PyTerrier, ``docid`` is an
-internal number and ``query`` the text of a topic.
+"""The role of each column, and its names in trec_eval, PyTerrier, ir_measures and ranx, in order of precedence: in
+PyTerrier, ``docid`` is an internal number and ``query`` the text of a topic.
 """
 
 _NUMBERS = ("score", "grade")
@@ -120,14 +121,9 @@ def columns_of(frame: Any, **named: str | None) -> list[Any]:
 
     (table,) = open_tables(frame, source="frame")
     chosen = {}
-    for role, given in named.items():
-        usual = _USUAL[role] if given is None else (given,)
-        there = [name for name in usual if name in table.names]
-        if not there:
-            column = f"the column {given!r}" if given else f"one of the columns {', '.join(usual)}"
-            problem = f"expected {column} for the {role}, got {', '.join(table.names)}"
-            raise BadInput("frame", problem, f"name it with {{{role}}}")
-        chosen[role] = there[0]
+    for name, given in named.items():
+        role, own = _ROLES[name]
+        chosen[name] = column_of(role, table.names, "frame", own=own, called=name, given=given)
 
     def typed(batch: Batch) -> list[Any]:
         columns: list[Any] = []

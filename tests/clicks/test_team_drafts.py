@@ -182,19 +182,18 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
         (
             SEARCH,
             None,
-            "table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to "
-            r"impression or a usual name \(impression_id, list, list_id\), or specify columns=",
+            "table: expected a column 'impression' for the impression, got 'search', 'rank', 'doc', 'team', 'clicked'; "
+            r"rename it to a usual name \(impression, impression_id, list, list_id\), or specify columns=",
         ),
         (
             SEARCH.rename(columns={"doc": "sku"}),
             None,
-            "table: expected columns 'impression', 'document', got "
-            "search, rank, sku, team, clicked; rename them, or specify columns=",
+            "table: expected a column 'impression' for the impression, got 'search', 'rank', 'sku', 'team', ",
         ),
         (
             SEARCH,
             {"impression": "other"},
-            "table: expected a column 'other', .*; specify others with columns=",
+            "table: expected a column 'other' for the impression, .*, or specify columns=",
         ),
         (SEARCH, {"list": "search"}, r"columns: expected some of impression, document, .*, got 'list'"),
     ],

@@ -94,7 +94,7 @@ def test_frames_of_other_packages(library, names):
     assert run.to_dict() == {"1": {"b": 0.9, "a": 0.1}, "2": {"a": 0.5}}
     assert run.to_frame()["rank"].tolist() == [1, 2, 1]
     assert Run.from_frame(run.to_frame(), tag="mine").tag == "mine"
-    with pytest.raises(BadInput, match=r"expected one of the columns topic, qid, .* for the topic, got x"):
+    with pytest.raises(BadInput, match="expected a column 'topic' for the topic, got 'x'; name it"):
         Run.from_frame(library.DataFrame({"x": [1]}))
-    refused("expected the column 'bm25' for the score", Run.from_frame, scored, score="bm25")
+    refused("expected a column 'bm25' for the score", Run.from_frame, scored, score="bm25")
     refused("expected topics with documents", Run.from_dict, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -70,6 +70,9 @@ class Table:
 
     n_rows: int | None = None
     """Number of rows; None for a text file."""
+
+    unused: Collection[str] = ()
+    """Columns that are read only by name, or in a role: the index of a pandas frame."""
 
     @property
     def in_parts(self) -> bool:

@@ -1,6 +1,8 @@
 """Data frames, dictionaries of columns, Arrow streams, and Parquet files."""
 
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,8 +38,8 @@ def frame_table(frame: Any, source: str = "table") -> Table:
         kind = type(frame).__name__
         problem = f"expected a pandas or polars frame, an Arrow table, or a path, got {kind}"
         raise BadInput(source, problem)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    if len(set(names)) < len(names):
+        twice = next(name for name, n in Counter(names).items() if n > 1)
         raise BadInput(source, f"expected each column once, got {shorten(twice)} twice", "rename or drop one")
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
@@ -92,10 +94,11 @@ def opened(file: Path) -> Iterator[Any]:
 
 
 def parquet_table(file: Path) -> Table:
-    """Return a Parquet file as a table, without the index that pandas adds."""
+    """Return a Parquet file as a table, without an unnamed index of pandas."""
     with opened(file) as one:
         schema, n_rows = one.schema_arrow, int(one.metadata.num_rows)
     names = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
+    index = _index_columns(schema.metadata or {})
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
         with opened(file) as one:
@@ -107,7 +110,16 @@ def parquet_table(file: Path) -> Table:
                     yield Batch(columns, batch.num_rows, _rows_from(file, start))
                 start += batch.num_rows
 
-    return Table(file, names, read, dict(zip(schema.names, schema.types, strict=True)), n_rows)
+    return Table(file, names, read, dict(zip(schema.names, schema.types, strict=True)), n_rows, index)
+
+
+def _index_columns(metadata: Mapping[bytes, bytes]) -> list[str]:
+    """Return the columns that hold the index of a pandas frame, according to the metadata of a Parquet file."""
+    try:
+        index = json.loads(metadata.get(b"pandas", b"{}"))["index_columns"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return [name for name in index if isinstance(name, str)] if isinstance(index, list) else []
 
 
 def row_groups_of(file: Path) -> list[int]:

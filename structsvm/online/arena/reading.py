@@ -8,18 +8,10 @@ import numpy as np
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Role
+from structsvm.common.tables.roles import find_column, without_column
 from structsvm.online.arena.votes import Votes
 
-_ALIASES = {
-    "a": ("a", "model_a"),
-    "b": ("b", "model_b"),
-    "winner": ("winner", "preference", "share"),
-    "question": ("question", "question_id", "prompt_id"),
-    "judge": ("judge", "judge_id", "annotator"),
-    "time": ("time", "tstamp", "timestamp"),
-}
-"""Column names for each role; the first that the table contains is read."""
-
+_ROLES = ("a", "b", "winner", "question", "judge", "time")
 _POSITIONS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0}
 _TIES = ("tie", "tie (bothbad)", "both", "both_bad", "draw")
 _FORMS = "'a', 'b', 'tie', the name of a model or of its column, or the share of a, from 0 to 1"
@@ -116,21 +108,20 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
 
 def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
     """Return the column name of each role that the table contains."""
-    columns = shorten(", ".join(table.names), 120)
     for role in given:
-        if role not in _ALIASES:
-            raise BadInput("columns", f"expected keys among {', '.join(_ALIASES)}, got {role!r}")
-        if given[role] not in table.names:
-            raise BadInput(table.source, f"expected a column {given[role]!r} for {role}, got {columns}")
-    names = {
-        role: next((name for name in (given.get(role), *aliases) if name in table.names), None)
-        for role, aliases in _ALIASES.items()
-    }
-    for role in ("a", "b", "winner"):
-        if names[role] is None:
-            remedy = f"name it with {{columns}}, such as {role}=NAME"
-            raise BadInput(table.source, f"expected a column {role!r}, got {columns}", remedy)
-    return {role: name for role, name in names.items() if name is not None}
+        if role not in _ROLES:
+            raise BadInput("columns", f"expected keys among {', '.join(_ROLES)}, got {role!r}")
+    names = {}
+    for role in _ROLES:
+        remedy = f"name it with {{columns}}, such as {role}=NAME"
+        name = find_column(
+            role, table.names, table.source, given=given.get(role), taken=given.values(), remedy=remedy
+        )
+        if name is not None:
+            names[role] = name
+        elif role in ("a", "b", "winner"):
+            raise without_column(role, role, table.names, table.source, remedy)
+    return names
 
 
 def _models(batch: Any, name: str, texts: Any, ids: Any) -> list[str]:

@@ -79,7 +79,11 @@ def test_damaged_files_are_refused_in_one_printable_line(tmp_path, name, content
 
 
 def test_missing_columns_are_named(tmp_path) -> None:
-    refused("expected a column 'winner', got 'a, b, w'", read_votes, {"a": ["x"], "b": ["y"], "w": ["a"]})
+    refused(
+        "expected a column 'winner' for the winner, got 'a', 'b', 'w'",
+        read_votes,
+        {"a": ["x"], "b": ["y"], "w": ["a"]},
+    )
     with pytest.raises(BadInput, match="column 'winner': expected texts or numbers, got list"):
         read_votes({"a": ["x"], "b": ["y"], "winner": [["a"]]})
     with pytest.raises(BadInput, match="expected a time, got none"):
