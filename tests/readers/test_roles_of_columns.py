@@ -23,9 +23,11 @@ from structsvm.readers import (
     Run,
     convert_csv,
     convert_letor,
+    convert_parquet,
     open_store,
     read_csv,
     read_letor,
+    read_parquet,
     read_queries,
 )
 from tests.refusing import refused, rejected
@@ -344,3 +346,73 @@ def test_frames_whose_columns_are_numbers_go_by_name_or_are_refused():
     by_name = StructuralRanker().fit(named, y, qid=qid)
     np.testing.assert_array_equal(by_name.predict(named), by_place.predict(X))
     rejected("feature names should match", by_name.predict, named[[30, 20, 10]])
+
+
+SPELLINGS = {
+    "query": ["query", "qid", "QID", "query_id", "Query_ID", "Query-Id", "topic"],
+    "document": ["document", "docid", "doc_id", "Doc ID", "DOCNO", "product_id"],
+    "label": ["label", "Grade", "relevance", "rel"],
+}
+
+
+def test_usual_names_mean_the_same_in_every_reader(tmp_path):
+    """Rows, clicks, judgments, runs and team drafts know the same names, in any spelling and order."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        query, document, label = (str(rng.choice(names)) for names in SPELLINGS.values())
+        frame = pd.DataFrame(
+            {query: ["q1", "q1", "q2"], document: ["a", "b", "a"], label: [1, 0, 1], "position": [1, 2, 1]}
+        )
+        frame = frame[list(rng.permutation(frame.columns))]
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        rows = read_csv(tmp_path / "t.csv")
+        assert rows.feature_names == ("position",)
+        assert (rows.query_ids.tolist(), rows.docid.tolist(), rows.y.tolist()) == (
+            ["q1", "q2"],
+            ["a", "b", "a"],
+            [1, 0, 1],
+        )
+        judged = {"q1": {"a": 1, "b": 0}, "q2": {"a": 1}}
+        assert Qrels.from_frame(frame).to_dict() == judged
+        assert Run.from_frame(frame.rename(columns={label: "Score"})).to_dict() == judged
+        shown = frame.rename(columns={label: str(rng.choice(["clicked", "Click", "clicks", "is-click"]))})
+        cells = read_table(shown)
+        assert (set(cells.query_ids.tolist()), cells.n_clicks) == ({"q1", "q2"}, 2)
+
+
+def test_several_usual_names_are_refused_and_an_own_or_given_name_wins(tmp_path):
+    row = {"query": ["x"], "query_id": ["y"], "Grade": [1.0], "relevance": [2.0], "f": [0.5]}
+    path = tmp_path / "t.csv"
+    pd.DataFrame(row).to_csv(path, index=False)
+    refused(
+        "t.csv: expected one column for 'label', got 'Grade' and 'relevance'; name it with label=",
+        read_csv,
+        path,
+    )
+    options = {"label": "Grade", "features": ["f"]}
+    refused("expected one column for 'qid', got 'query' and 'query_id'", read_csv, path, **options)
+    data = read_csv(path, qid="query_id", **options)
+    assert (data.query_ids.tolist(), data.y.tolist()) == (["y"], [1.0])
+    assert read_csv(path, qid="query", label=None, features=["f", "relevance"]).y.tolist() == [1.0]
+    pd.DataFrame(row | {"qid": ["z"], "label": [3.0]}).to_csv(path, index=False)
+    data = read_csv(path, features=["relevance"])
+    assert (data.query_ids.tolist(), data.y.tolist(), data.X.tolist()) == (["z"], [3.0], [[2.0]])
+    frame = pd.DataFrame({"docid": [0], "docno": ["d"], "query": ["words"], "qid": ["7"], "score": [1.0]})
+    assert Run.from_frame(frame).to_dict() == {"7": {"d": 1.0}}  # of PyTerrier
+
+
+def test_the_index_of_pandas_is_no_feature_unless_it_has_a_role(tmp_path):
+    frame = pd.DataFrame({"qid": [1, 1, 2], "docid": list("abc"), "label": [1, 0, 1], "f": [1.0, 2.0, 3.0]})
+    frame["row"] = [3, 1, 2]
+    path = tmp_path / "t.parquet"
+    for index in (["row"], ["row", "qid"], ["qid", "row", "docid"]):
+        frame.set_index(index).to_parquet(path)
+        data = read_parquet(path)
+        assert (data.feature_names, data.query_ids.tolist(), data.docid.tolist()) == (
+            ("f",),
+            [1, 2],
+            list("abc"),
+        )
+        assert read_parquet(path, features=["row"]).X.ravel().tolist() == [3, 1, 2]
+        convert_parquet(path, tmp_path / "t.store")
+        assert open_store(tmp_path / "t.store").feature_names == ("f",)
