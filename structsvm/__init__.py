@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from structsvm.estimators.cross_validation import StructuralRankerCV as StructuralRankerCV
     from structsvm.estimators.diverse_ranker import DiverseRanker as DiverseRanker
     from structsvm.estimators.diversity import SVMDiv as SVMDiv
-    from structsvm.estimators.input_rows import FeatureScaleWarning as FeatureScaleWarning
     from structsvm.estimators.lambdarank import LambdaRank as LambdaRank
     from structsvm.estimators.ordinal import OrdinalSVM as OrdinalSVM
     from structsvm.estimators.pairwise import PairwiseSVM as PairwiseSVM
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from structsvm.estimators.tree import TreeRanker as TreeRanker
     from structsvm.estimators.tree import TreeRankerCV as TreeRankerCV
     from structsvm.export.model_file import load as load
+    from structsvm.features.input_rows import FeatureScaleWarning as FeatureScaleWarning
     from structsvm.features.scaling import QueryScaler as QueryScaler
     from structsvm.queries import QueryData as QueryData
     from structsvm.queries import SingleQueryWarning as SingleQueryWarning

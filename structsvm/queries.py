@@ -1,6 +1,6 @@
 """``QueryData``, the container of labelled rows grouped by query, and checks of its parts.
 
-``estimators/input_rows.py`` checks the arguments of ``fit``.
+``features/input_rows.py`` checks the arguments of ``fit``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput, counted
+from structsvm.common.names import QID
 from structsvm.common.rows import check_offsets as check_offsets
 from structsvm.common.rows import check_sparse as check_sparse
 from structsvm.common.rows import first_beyond as first_beyond
@@ -107,6 +109,33 @@ def refuse_name(qid: Any) -> None:
         raise BadInput("qid", "expected the query of each row, got a string", remedy, value=qid)
 
 
+def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
+    """Return ``X`` without its column ``qid`` (pandas, polars or Arrow), and the query ids; the argument takes
+    precedence."""
+    refuse_name(qid)
+    _refuse_other_kinds(X)
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # an Arrow table
+        X = X.to_pandas()
+    columns = getattr(X, "columns", None)
+    if columns is None or QID not in columns:
+        return X, qid
+    ids = X[QID].to_numpy() if qid is None else qid
+    return X[[c for c in columns if c != QID]], ids
+
+
+def _refuse_other_kinds(X: Any) -> None:
+    """Raise for objects that contain no rows in memory, or whose columns NumPy would not separate."""
+    expected = "expected a matrix or a frame"
+    if isinstance(X, str | PurePath):
+        raise BadInput("X", f"{expected}, got the text {str(X)!r:.60}", "read the file first")
+    if type(X).__name__ == "LazyFrame":  # of polars, which need not be installed
+        raise BadInput("X", f"{expected}, got a LazyFrame", "compute it first", code="X.collect()")
+    if isinstance(X, np.ndarray) and X.dtype.names is not None:
+        fields = ", ".join(X.dtype.names[:4])
+        problem = f"{expected}, got a structured array with the fields {fields:.60}"
+        raise BadInput("X", problem, "convert it to a frame", code="pd.DataFrame(X)")
+
+
 def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     """Return one id per row, as int64 or strings."""
     refuse_masked("qid", qid)
@@ -123,6 +152,8 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             row = flags.index(True)
             got = f"got {originals[row]} among other ids"
             raise BadInput("qid", f"expected an int or a string, {got}", at=f"[{row}]")
+    if ids.ndim == 2 and ids.shape[1] == 1:  # frame[["qid"]]
+        ids = ids[:, 0]
     if ids.ndim != 1:
         raise BadInput("qid", f"expected one id per row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:

@@ -128,7 +128,7 @@ test_faults = rejections(
     ({"y": [0, 1]}, "y: expected 3 labels"),
     ({"y": [0, np.nan, 1]}, r"y\[1\]: expected a finite label"),
     ({"qid": [1, 2]}, "qid: expected 3 ids"),
-    ({"qid": [[1], [2], [3]]}, "qid: expected one id per row"),
+    ({"qid": [[1, 1], [2, 2], [3, 3]]}, "qid: expected one id per row"),
     ({"qid": [1.0, np.nan, 2.0]}, r"qid\[1\]: expected an int or a string, got nan"),
     ({"qid": [1.0, 2.5, 2.0]}, r"qid\[1\]: expected an int or a string, got 2.5"),
     ({"qid": [1.0, 2.0**53, 2.0]}, r"qid\[1\]: .*, got 9007199254740992.0; .*; read the ids as int64"),

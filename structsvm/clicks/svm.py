@@ -19,14 +19,14 @@ from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
 from structsvm.estimators.choosing_C import check_selection
 from structsvm.estimators.cross_validation import CrossValidated
-from structsvm.estimators.fitted import all_or_nothing, require_qid, split_qid
+from structsvm.estimators.fitted import all_or_nothing, require_qid
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.metrics.evaluation import Part
 from structsvm.metrics.ranks_and_ties import Ranking, rank_queries
 from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float, Int, Oracle
-from structsvm.queries import group_queries, refuse_first, warn_user
+from structsvm.queries import group_queries, refuse_first, split_qid, warn_user
 
 _TINY = np.finfo(np.float64).tiny
 

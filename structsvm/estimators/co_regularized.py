@@ -9,13 +9,13 @@ import numpy as np
 
 from structsvm.common.checks import BadInput, check_number, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import TrainingRows, all_or_nothing, split_qid
-from structsvm.estimators.input_rows import naming, validate_rows
+from structsvm.estimators.fitted import TrainingRows, all_or_nothing
 from structsvm.estimators.pairwise_sgd import PairwiseSGD
 from structsvm.estimators.weight_constraints import column_of
+from structsvm.features.input_rows import naming, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
-from structsvm.queries import check_features, group_queries, one_query
+from structsvm.queries import check_features, group_queries, one_query, split_qid
 from structsvm.trainers.pair_index import PairIndex, index_pairs
 from structsvm.trainers.pairwise_descent import Agreement, view_weights
 

@@ -26,7 +26,7 @@ from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics.estimates import Estimate, estimate_of
-from structsvm.metrics.evaluation import Part, evaluate_part, measure_name
+from structsvm.metrics.evaluation import Part, evaluate_part, measure_name, parse_measure
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import paired
 from structsvm.protocols import Float, Int
@@ -106,7 +106,7 @@ class CrossValidated:
 
     def _check_choice(self) -> None:
         choosing_C.check_selection(self.selection)
-        if not callable(self._measured()):
+        if parse_measure(self._measured())[0] is not None:
             self._values([1, 0], 0, [1.0, 0.0])  # raises an error for an unknown measure
 
     def _check_queries(self, qid: Any) -> None:

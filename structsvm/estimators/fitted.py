@@ -17,9 +17,9 @@ from structsvm.common.checks import BadInput, counted
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import completed, name_here
-from structsvm.common.names import QID, plain_name
+from structsvm.common.names import plain_name
 from structsvm.common.notebook import html_by
-from structsvm.estimators.input_rows import check_width, naming, validate_rows
+from structsvm.features.input_rows import check_width, naming, rows_for, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
@@ -227,10 +227,10 @@ class FittedRanker(Saved):
             Query of each row; used, and required, only if features are scaled within queries.
         """
         check_is_fitted(self, ("coef_", "fit_"), all_or_any=any)
-        return self._scores(X, qid)
+        return self._scores(*rows_for(self, X, qid))
 
     def _scores(self, X: Any, qid: Any) -> Float:
-        """Validate rows and return their scores."""
+        """Return the scores of rows that ``rows_for`` has validated."""
         raise NotImplementedError
 
     def _measure(self) -> Any:
@@ -252,7 +252,7 @@ class FittedRanker(Saved):
             Query of each row, which is required if ``fit`` received it; a single int applies to all rows.
         """
         check_is_fitted(self)
-        X, qid = split_qid(X, qid)
+        X, qid = queries.split_qid(X, qid)
         require_qid(self, qid, "rank")
         scores = self.predict(X, qid=qid)
         return ranks(scores, queries.group_queries(qid, scores.shape[0]))
@@ -280,7 +280,7 @@ class FittedRanker(Saved):
             If more than a tenth of the pairs of documents with different labels have equal scores.
         """
         check_is_fitted(self)
-        X, qid = split_qid(X, qid)
+        X, qid = queries.split_qid(X, qid)
         require_qid(self, qid)
         warn_of_cut_queries(self, qid)
         scores = self.predict(X, qid=qid)
@@ -404,19 +404,6 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
         )
 
 
-def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
-    """Return ``X`` without its column ``qid`` (pandas, polars or Arrow), and the query ids; the argument takes
-    precedence."""
-    queries.refuse_name(qid)
-    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # an Arrow table
-        X = X.to_pandas()
-    columns = getattr(X, "columns", None)
-    if columns is None or QID not in columns:
-        return X, qid
-    ids = X[QID].to_numpy() if qid is None else qid
-    return X[[c for c in columns if c != QID]], ids
-
-
 class TrainingRows(NamedTuple):
     """Validated arguments of ``fit``: rows in their original order, their queries, and one weight per query."""
 
@@ -431,7 +418,7 @@ def read_rows(
     model: Any, X: Any, y: Any, qid: Any, weight: Any, *, vectors: int = 0, reset: bool = True, **kinds: Any
 ) -> TrainingRows:
     """Validate the arguments of ``fit``; raise if memory does not suffice for ``vectors`` vectors of weights."""
-    X, qid = split_qid(X, qid)
+    X, qid = queries.split_qid(X, qid)
     X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
     grouping = queries.group_queries(qid, X.shape[0])
@@ -442,10 +429,8 @@ def read_rows(
     return TrainingRows(X, y, qid, grouping, weights)
 
 
-def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
-    """Return validated rows, scaled in the same way as the training rows of a fitted model."""
-    X, qid = split_qid(X, qid)
-    X = validate_rows(model, X, qid=qid, reset=False)
+def scaled(model: Any, X: Any, qid: Any) -> Any:
+    """Return the result of ``rows_for``, scaled in the same way as the training rows of the model."""
     return X if model.scaler_ is None else scale_rows(model.scaler_, X, qid)
 
 
@@ -480,15 +465,14 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
         shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
         problem = f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
         raise BadInput("validation", problem)
-    X, qid = split_qid(validation[0], validation[2] if len(validation) == 3 else None)
+    X, qid = queries.split_qid(validation[0], validation[2] if len(validation) == 3 else None)
     if qid is None and model._saw_qid:
         problem = "expected query ids, as in fit: (X, y, qid)"
         raise BadInput("validation", problem, "without them all rows would be ranked as one query")
     with naming("validation"):
         X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
         grouping = queries.group_queries(qid, X.shape[0])
-        if getattr(model, "scaler_", None) is not None:
-            X = scale_rows(model.scaler_, X, qid)
+        X = scaled(model, X, qid)
     if grouping.order is not None:
         X, y = X[grouping.order], y[grouping.order]
     return X, y, grouping.offsets

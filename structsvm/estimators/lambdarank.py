@@ -14,8 +14,8 @@ from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import plain_name
 from structsvm.estimators import fitted
-from structsvm.estimators.input_rows import naming
 from structsvm.estimators.linear import Scale, check_usual
+from structsvm.features.input_rows import naming
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, choose_groups
@@ -186,7 +186,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         return self
 
     def _scores(self, X: Any, qid: Any) -> Float:
-        return lambdarank.network_scores(self.fit_, fitted.scaled_rows(self, X, qid))
+        return lambdarank.network_scores(self.fit_, fitted.scaled(self, X, qid))
 
     def _measure(self) -> str:
         return {"ranknet": "roc"}.get(self._utility, self._utility)

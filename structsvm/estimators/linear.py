@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 
 from structsvm.common import checks
 from structsvm.common.machine import count_threads
-from structsvm.estimators.fitted import FittedRanker, read_rows, scaled_rows, split_qid
-from structsvm.estimators.input_rows import warn_of_scale
+from structsvm.estimators.fitted import FittedRanker, read_rows, scaled
+from structsvm.features.input_rows import warn_of_scale
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float
-from structsvm.queries import QueryData, column_numbers, rows_in_groups
+from structsvm.queries import QueryData, column_numbers, rows_in_groups, split_qid
 
 Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
 SCALES = get_args(Scale)
@@ -59,7 +59,7 @@ class LinearRanker(FittedRanker, BaseEstimator):
     coef_: Float
 
     def _scores(self, X: Any, qid: Any) -> Float:
-        return linear_scores(scaled_rows(self, X, qid), self.coef_)
+        return linear_scores(scaled(self, X, qid), self.coef_)
 
     def _takes_sparse(self) -> bool:
         return self.scale == "none"

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.common.checks import BadInput, check_C, check_choice
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import all_or_nothing, scaled_rows
+from structsvm.estimators.fitted import all_or_nothing, scaled
 from structsvm.estimators.linear import LinearSVM, Scale, linear_scores
+from structsvm.features.input_rows import rows_for
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float
 from structsvm.queries import QueryData
@@ -143,7 +144,7 @@ class OrdinalSVM(LinearSVM):
         The parameters are those of :meth:`predict`.
         """
         check_is_fitted(self, "coef_")
-        X = scaled_rows(self, X, qid)
+        X = scaled(self, *rows_for(self, X, qid))
         steps = np.zeros(X.shape[0], dtype=np.int64)
         for coef, threshold in zip(self.machine_coef_, self.thresholds_, strict=True):
             steps += linear_scores(X, coef) >= threshold

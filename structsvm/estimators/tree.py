@@ -18,19 +18,18 @@ from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
     read_rows,
-    split_qid,
     warn_of_coarse_labels,
     warn_of_uninformative,
 )
-from structsvm.estimators.input_rows import Categories, categories_of, encode, validate_rows
 from structsvm.estimators.linear import check_usual
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
+from structsvm.features.input_rows import Categories, categories_of, encode
 from structsvm.features.leaves import LeafFeatures, TreeGrowth
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
-from structsvm.queries import QueryData, rows_in_groups
+from structsvm.queries import QueryData, rows_in_groups, split_qid
 from structsvm.trainers.block_dual import cache_size
 from structsvm.trainers.blocks import Blocks, in_blocks
 from structsvm.trainers.certificate import Fit
@@ -185,10 +184,6 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return self
 
     def _scores(self, X: Any, qid: Any) -> Float:
-        X, qid = split_qid(X, qid)
-        X = encode(X, getattr(self, "categories_", {}))
-        X = validate_rows(self, X, qid=qid, order="C", reset=False, sparse=False, missing=True)
-        self.leaves_._check_categories(X)
         self._warn_of_missing(X)
         return self.leaves_.scores(X, self.coef_)
 

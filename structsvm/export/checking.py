@@ -18,6 +18,7 @@ from structsvm.common.checks import BadInput
 from structsvm.export.linear import engine_names, linear_form
 from structsvm.export.pipelines import scores_of
 from structsvm.export.target import SOLR_SLACK, Target, missing_names, parse_version
+from structsvm.features.input_rows import rows_for
 from structsvm.protocols import Float
 
 _TOLERANCE = 1e-4
@@ -85,10 +86,10 @@ def check_export(
         Result of :func:`export_model`.
     model, to, feature_names, unmatched, engine_version
         Arguments of :func:`export_model`. ``onnx`` requires onnxruntime, ``lightgbm`` LightGBM.
-    X : array-like or frame, shape (n_rows, n_features)
-        NaN where a feature does not match. A value 0 of a feature whose unset values count as 0 is scored both as 0 and
-        as unset, except for OpenSearch 3.2 to 3.7, where features have to match. Models with scaling within queries
-        cannot be checked.
+    X : array-like, CSR matrix or frame, shape (n_rows, n_features)
+        Rows as for ``predict``, with NaN where a feature does not match. A value 0 of a feature whose unset values
+        count as 0 is scored both as 0 and as unset, except for OpenSearch 3.2 to 3.7, where features have to match.
+        Models with scaling within queries cannot be checked.
 
     Returns
     -------
@@ -115,12 +116,10 @@ def compare_scores(
 ) -> ExportCheck:
     """Return the comparison; unset features in ``target.missing`` count as missing values."""
     names = engine_names(model, feature_names, model.n_features_in_)
-    own = getattr(model, "feature_names_in_", None)
-    rows = np.array(X[list(own)] if own is not None and hasattr(X, "columns") else X, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[1] != len(names) or not len(rows):
-        raise BadInput("check", f"expected rows of {len(names)} features, got shape {rows.shape}")
     if target.to not in RULES:
         raise BadInput("check", "expected one of " + ", ".join(map(repr, RULES)), value=target.to)
+    rows = rows_for(model, X)[0]
+    rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
     rows, *sent = _variants(model, target, rows, names, feature_names)
     scores = RULES[target.to]
 

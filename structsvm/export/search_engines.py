@@ -18,6 +18,7 @@ from structsvm.export.checking import compare_scores
 from structsvm.export.linear import LinearForm, check_figures, engine_names, linear_form
 from structsvm.export.target import Target, Unmatched, missing_names, parse_version, warn_of_unset
 from structsvm.export.trees import TREE_FORMATS, valued_forest
+from structsvm.features.input_rows import naming
 
 _ONNX_OPSET, _ONNX_IR = 13, 8  # versions that every onnxruntime of recent years reads
 _SINGLE_PRECISION = ("solr", "elasticsearch", "opensearch")
@@ -144,7 +145,9 @@ def export_model(
     else:
         content = _linear(linear_form(model, feature_names), target, unmatched)
     if check is not None:
-        compare_scores(content, model, target, check, feature_names).require(to)
+        with naming("check"):
+            compared = compare_scores(content, model, target, check, feature_names)
+        compared.require(to)
     return content
 
 

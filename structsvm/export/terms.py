@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.checks import check_whole
 from structsvm.export.linear import LinearForm, engine_names, linear_form
 from structsvm.export.trees import ValuedForest, valued_forest
+from structsvm.features.input_rows import rows_for
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Float
 
@@ -25,8 +27,8 @@ def score_difference(model: Any, X: Any, a: int, b: int) -> list[tuple[str, floa
     ----------
     model : estimator or sklearn.pipeline.Pipeline
         Fitted model: linear, or a ranker over trees.
-    X : array-like of float, shape (n_rows, n_features)
-        All rows of the query; the other rows matter only if the model scales within queries.
+    X : array-like, CSR matrix or frame, shape (n_rows, n_features)
+        All rows of the query, as for ``predict``; the other rows matter only if the model scales within queries.
     a, b : int
         Indices of the two rows.
 
@@ -42,15 +44,17 @@ def score_difference(model: Any, X: Any, a: int, b: int) -> list[tuple[str, floa
     >>> score_difference(model, [[1.0, 1.0], [3.0, 5.0]], 1, 0)
     [('feature_1', 0.4), ('feature_2', 0.0)]
     """
-    rows = np.asarray(X, dtype=np.float64)
-    if hasattr(model, "leaves_"):
+    form = None if hasattr(model, "leaves_") else linear_form(model)
+    X = rows_for(model, X)[0]
+    pair = [check_whole(name, row, 0, X.shape[0] - 1) for name, row in (("a", a), ("b", b))]
+    if form is not None and form.within_query:
+        X = scale_rows(model.scaler_, X, 0)
+    both = np.asarray(X[pair].toarray() if hasattr(X, "toarray") else X[pair], dtype=np.float64)
+    if form is None:
         valued = valued_forest(model, engine_names(model, None, model.n_features_in_))
-        names, terms = valued.names, _of_trees(valued, rows[[a, b]])
+        names, terms = valued.names, _of_trees(valued, both)
     else:
-        form = linear_form(model)
-        if form.within_query:
-            rows = scale_rows(model.scaler_, rows, 0)
-        names, terms = form.names, _of_linear(form, rows[[a, b]])
+        names, terms = form.names, _of_linear(form, both)
     order = np.argsort(-np.abs(terms), kind="stable")
     return [(names[j], float(terms[j])) for j in order]
 

@@ -257,7 +257,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
 
     def grow(self, X: NDArray[Any], y: Float, offsets: Int, weights: Float | None = None) -> Forest:
         """Grow trees on rows grouped by query; ``weights`` are per row."""
-        self._check_categories(X)
+        self.check_categories(X)
         if weights is not None and weights.max() > _LARGEST_WEIGHT:
             raise BadInput(
                 "sample_weight",
@@ -472,7 +472,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         for key in self.categorical_features or ():
             refuse_number("categorical_features", key, column_numbers(X))
 
-    def _check_categories(self, X: NDArray[Any]) -> None:
+    def check_categories(self, X: NDArray[Any]) -> None:
         """Raise for categories that trees would confuse with others or with missing values, and for huge numbers."""
         for f in self._categorical(X.shape[1]):
             values = X[:, f]

@@ -124,9 +124,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
-        if sparse.issparse(X):
-            remedy = "scaling would fill its zeros (use X.toarray(), or no scaling)"
-            raise BadInput("QueryScaler", "expected a dense matrix, got a sparse one", remedy)
+        refuse_sparse(X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         bad = None if self.method == "percentile" else first_beyond(X, LARGEST, missing=True)
         if bad is not None:
@@ -138,6 +136,13 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def refuse_sparse(X: Any) -> None:
+    """Raise for a sparse matrix, whose zeros would not stay zero."""
+    if sparse.issparse(X):
+        remedy = "scaling would fill its zeros (use X.toarray(), or no scaling)"
+        raise BadInput("QueryScaler", "expected a dense matrix, got a sparse one", remedy)
 
 
 def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:

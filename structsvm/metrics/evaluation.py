@@ -189,8 +189,7 @@ def evaluate(
         return _of_runs(name, y_true, [y_score] if isinstance(y_score, str) else list(y_score), options)
     if isinstance(name, (list, tuple)):
         for each in name:
-            if not callable(each):
-                _parse(each)
+            parse_measure(each)
         qid = one_query(qid, "evaluate")
         return {
             measure_name(each): evaluate(each, y_true, y_score, qid=qid, docid=docid, **options)
@@ -221,7 +220,7 @@ def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, An
     from structsvm.readers.run_features import judge_run, runs_by_name
 
     for measure in measures:
-        _parse(measure)
+        parse_measure(measure)
     named = runs_by_name(runs)
     results: dict[tuple[str, str], EvaluationResult] = {}
     for name, run in named.items():
@@ -278,7 +277,7 @@ def evaluate_part(
     max_grade: float = 4,
 ) -> Part:
     """Return the result of :func:`evaluate` without its warnings, possibly for a subset of the queries."""
-    measure, cutoff = (None, None) if callable(name) else _parse(name)
+    measure, cutoff = parse_measure(name)
     is_err = measure is MEASURES["err"]
     check_choice("convention", convention, CONVENTIONS)
     check_choice("empty", empty, _EMPTY_VALUE)
@@ -341,7 +340,13 @@ def measure_name(measure: Any) -> str:
     return measure if isinstance(measure, str) else named.__qualname__.rpartition("<locals>.")[2]
 
 
-def _parse(name: str) -> tuple[Measure, int | None]:
+def parse_measure(name: Any) -> tuple[Measure | None, int | None]:
+    """Return a measure and its cut-off by name, or None and None for a custom measure; raise for anything else."""
+    if callable(name):
+        if hasattr(name, "get_metadata_routing"):
+            problem = "expected a measure of labels and scores, got a scorer of scikit-learn"
+            raise BadInput("metric", problem, "pass the name of its measure", value=name)
+        return None, None
     base, at, depth = plain_name(name).partition("@") if isinstance(name, str) else ("", "", "")
     measure = MEASURES.get(base)
     if measure is None or (at and measure.cutoff == "never"):

@@ -1,20 +1,20 @@
 """Importance of features: the decrease of a measure when a feature is shuffled."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
-from structsvm.common.names import QID, feature_names
+from structsvm.common.names import feature_names
 from structsvm.common.notebook import html_by
 from structsvm.metrics.evaluation import evaluate, evaluate_part, measure_name
 from structsvm.protocols import Float
-from structsvm.queries import group_queries
+from structsvm.queries import group_queries, split_qid
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,8 +80,9 @@ def permutation_importance(
     model : estimator
         Fitted model whose ``predict(X)`` returns scores; higher is better. ``qid`` is passed to ``predict`` if it is
         accepted.
-    X : array-like or pandas or polars frame, shape (n_rows, n_features)
-        Dense features, preferably of queries that were not used for training. A frame may have a column ``qid``.
+    X : array-like, CSR matrix or pandas or polars frame, shape (n_rows, n_features)
+        Features that ``predict`` accepts, preferably of queries that were not used for training. A frame may have a
+        column ``qid``.
     y : array-like of numbers, shape (n_rows,)
         Grades.
     qid : array-like of int or str, shape (n_rows,), or int
@@ -119,49 +120,44 @@ def permutation_importance(
     (True, 0.0, [0, 1])
     """
     repeats = check_whole("n_repeats", n_repeats, 1)
-    columns, names, qid = _columns(X, qid)
+    X, qid = split_qid(X, qid)
     if qid is None:
         raise BadInput("qid", "expected the query of each row, got none", "{qid=0} means a single query")
-    grouping = group_queries(qid, columns[0].shape[0])
-    order = np.arange(columns[0].shape[0]) if grouping.order is None else grouping.order
+    if np.ndim(X) != 2:
+        raise BadInput("X", f"expected rows and features, got shape {np.shape(X)}")
     takes_qid = "qid" in signature(model.predict).parameters
 
-    def scores(changed: list[NDArray[Any]]) -> Any:
-        rows = _rebuilt(X, names, changed)
+    def scores(rows: Any) -> Any:
         return model.predict(rows, qid=qid) if takes_qid else model.predict(rows)
 
-    baseline = evaluate(measure, y, scores(columns), qid=qid, **options).mean
+    baseline = evaluate(measure, y, scores(X), qid=qid, **options).mean
+    X = X if hasattr(X, "columns") else X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
+    names = feature_names(getattr(X, "columns", None), X.shape[1])
+    grouping = group_queries(qid, X.shape[0])
+    order = np.arange(X.shape[0]) if grouping.order is None else grouping.order
     losses = np.empty((len(names), repeats))
     rng = np.random.default_rng(random_state)
     number = np.repeat(np.arange(grouping.offsets.size - 1), np.diff(grouping.offsets))
     for repeat in range(repeats):
         # use the same shuffle for all features: sort by query, and within queries by random keys
-        drawn = order[np.lexsort((rng.random(order.size), number))]
-        for j, column in enumerate(columns):
-            shuffled = column.copy()
-            shuffled[order] = column[drawn]
-            changed = scores([*columns[:j], shuffled, *columns[j + 1 :]])
+        source = np.empty_like(order)
+        source[order] = order[np.lexsort((rng.random(order.size), number))]
+        for j in range(len(names)):
+            changed = scores(_shuffled(X, j, source))
             losses[j, repeat] = baseline - evaluate_part(measure, y, changed, qid=qid, **options).result.mean
     return Importances(tuple(names), losses, baseline, measure_name(measure))
 
 
-def _columns(X: Any, qid: Any) -> tuple[list[NDArray[Any]], list[str], Any]:
-    """Return the features as arrays, their names, and the ids."""
-    if hasattr(X, "toarray"):
-        raise BadInput("X", "expected dense features, got a sparse matrix", code="X.toarray()")
+def _shuffled(X: Any, j: int, source: NDArray[np.intp]) -> Any:
+    """Return rows whose column ``j`` has the value of row ``source[i]`` in row ``i``, in the type of ``X``."""
+    if hasattr(X, "with_columns"):  # polars
+        return X.with_columns(X[:, j].gather(source))
     if hasattr(X, "columns"):
-        names = [name for name in X.columns if name != QID]
-        ids = X[QID].to_numpy() if qid is None and len(names) < len(X.columns) else qid
-        return [X[name].to_numpy() for name in names], names, ids
-    array = np.asarray(X)
-    if array.ndim != 2 or 0 in array.shape:
-        raise BadInput("X", f"expected rows and features, got shape {array.shape}")
-    return list(array.T), feature_names(None, array.shape[1]), qid
-
-
-def _rebuilt(X: Any, names: list[str], columns: list[NDArray[Any]]) -> Any:
-    """Return the columns in the type of ``X``: as a frame if ``X`` is a frame, otherwise as an array."""
-    if not hasattr(X, "columns"):
-        return np.column_stack(columns)
-    made: Mapping[str, Any] = dict(zip(names, columns, strict=True))
-    return type(X)(made, index=X.index) if hasattr(X, "index") else type(X)(made)
+        changed = X.copy(deep=False)
+        changed[X.columns[j]] = X.iloc[source, j].set_axis(X.index)
+        return changed
+    if hasattr(X, "tocsr"):
+        return sparse.hstack([X[:, :j], X[:, [j]].tocsr()[source], X[:, j + 1 :]], format="csr")
+    changed = X.copy()
+    changed[:, j] = X[source, j]
+    return changed

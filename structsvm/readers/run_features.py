@@ -246,6 +246,11 @@ def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
 def runs_by_name(runs: Run | Runs) -> dict[str, Run]:
     """Return one or several runs by key or by tag; from the second use on, a tag gets a number."""
     if isinstance(runs, Mapping):
+        for name, run in runs.items():
+            if not isinstance(run, Run):
+                code = "Run.from_dict({topic: {document: score}})" if isinstance(run, Mapping) else ""
+                problem = f"expected a Run for {str(name)!r:.40}, got {type(run).__name__}"
+                raise BadInput("runs", problem, "convert it to a Run", code=code)
         return {str(name): run for name, run in runs.items()}
     used: Counter[str] = Counter()
     named: dict[str, Run] = {}

@@ -21,7 +21,7 @@ from structsvm import (
     TreeRanker,
 )
 from structsvm.common.candidates import CandidateSet, check_labels
-from structsvm.estimators import input_rows
+from structsvm.features import input_rows
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, open_store, store, write_store
 from tests.refusing import rejected
@@ -114,7 +114,7 @@ def bad_arguments(X, y, qid):
     for n in (0, 1):
         yield "Found array with .* minimum of 2 is required", {"X": X[:n], "y": y[:n], "qid": qid[:n]}
     yield "qid: expected 30 ids, one for each row of X, got 29", {"qid": qid[:-1]}
-    yield r"qid: expected one id per row .* got shape \(30, 1\)", {"qid": qid[:, None]}
+    yield r"qid: expected one id per row .* got shape \(30, 2\)", {"qid": np.stack([qid, qid], axis=1)}
     for value in (np.nan, np.inf):
         yield rf"qid\[7\]: expected an int or a string, got {value}", {"qid": put(number * 1.0, 7, value)}
     yield r"qid\[0\]: expected an int or a string, got 0.5", {"qid": number + 0.5}

@@ -1,5 +1,8 @@
 """Validate the rows passed to estimators, with errors that name row, column and query, and encode categories as
-numbers."""
+numbers.
+
+``rows_for`` reads the rows for a fitted model: for ``predict`` and all other functions that take such rows.
+"""
 
 import math
 from collections import Counter
@@ -14,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from structsvm import queries
 from structsvm.common.checks import BadInput
 from structsvm.common.machine import memory_bytes
+from structsvm.features.scaling import refuse_sparse
 from structsvm.protocols import Float
 
 
@@ -81,6 +85,29 @@ def naming(argument: str) -> Iterator[None]:
         raise error.within(argument) from None
     except ValueError as error:  # raised by scikit-learn
         raise BadInput(argument, f"{error}") from None
+
+
+def rows_for(model: Any, X: Any, qid: Any = None) -> tuple[Any, Any]:
+    """Return rows for a fitted model as an array or CSR matrix with the features of training, and their query ids.
+
+    Columns are compared by name with those of training, and categories are replaced by their numbers. For a pipeline
+    these are the rows of its first step, if its steps and its ranker accept them.
+    """
+    X, qid = queries.split_qid(X, qid)
+    if hasattr(model, "steps"):
+        rows_for(model[-1], model[:-1].transform(X) if len(model) > 1 else X, qid)
+        names = list(getattr(model, "feature_names_in_", ()))
+        if names and set(names) <= set(getattr(X, "columns", ())):
+            X = X[names]
+        return validate_rows(model, X, qid=qid, reset=False, missing=True), qid
+    X, trees = encode(X, getattr(model, "categories_", {})), getattr(model, "leaves_", None)
+    kinds: dict[str, Any] = {} if trees is None else {"order": "C", "sparse": False, "missing": True}
+    X = validate_rows(model, X, qid=qid, reset=False, **kinds)
+    if trees is not None:
+        trees.check_categories(X)
+    if getattr(model, "scaler_", None) is not None:
+        refuse_sparse(X)
+    return X, qid
 
 
 def validate_rows(
@@ -208,6 +235,9 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         if dtype.startswith(("datetime", "timedelta", "duration", "date", "time", "period")):
             problem = f"expected numbers, got {dtype} in the column {str(name)!r}"
             raise BadInput("X", problem, "turn it into a number, such as days since a date, or drop it")
+        if dtype in ("int128", "uint128"):
+            problem = f"expected numbers of at most 64 bits, got {dtype} in the column {str(name)!r}"
+            raise BadInput("X", problem, "convert it to a float")
         values = np.asarray(column, dtype=object).ravel()
         found = next((value for value in values.tolist() if isinstance(value, str | bytes)), None)
         if found is not None:
