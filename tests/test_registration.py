@@ -151,7 +151,7 @@ LINES = [
     ("export/search_engines.py", "FORMATS: dict", "def _made(form, target):\n    return b'made'\n\n\n"),
     ("export/search_engines.py", '    "svmlight": _svm', '    "made": _made,\n'),
     ("estimators/baselines.py", "class OriginalOrder(", _CHOICE),
-    ("estimators/baselines.py", '"OkapiBM25", "OriginalOrder"', '"MadeChoice", '),
+    ("estimators/baselines.py", '"OriginalOrder",', '"MadeChoice", '),
 ]
 
 LOOK = """
