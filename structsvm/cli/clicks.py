@@ -40,7 +40,9 @@ class Reading(Group):
     position: Annotated[str | None, "Column of the position in a table. (default: position)"] = None
     clicked: Annotated[str | None, "Column of the clicks, 0 or 1, in a table. (default: clicked)"] = None
 
-    time: Annotated[str | None, "Column of times in a table, for --since and --until. (default: none)"] = None
+    time: Annotated[
+        str | None, "Column of times in a table: limited by --since and --until; sorts repeated rows."
+    ] = None
     since: Annotated[str | None, "Only rows from this time on, such as 2026-03-01 or a number."] = None
     until: Annotated[str | None, "Only rows before this time."] = None
 

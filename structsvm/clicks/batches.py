@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from structsvm.clicks.cells import MAX_POSITION, ClickCells, Dropped
+from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.common.checks import BadInput
+from structsvm.common.dropped import Dropped
 
 _BATCH = 1 << 20  # impressions counted at once
 

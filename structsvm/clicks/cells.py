@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.checks import BadInput, check_whole, counted
+from structsvm.common.dropped import Dropped
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
@@ -19,20 +20,6 @@ MAX_POSITION = 1000
 """Largest position counted by default. It bounds the size of tables; larger positions are taken as logging errors."""
 
 UNKNOWN_CLICKS = "leave out rows whose clicks are unknown; write 0 where a shown document was not clicked"
-
-
-class Dropped(dict[str, int]):
-    """Counts of items left out of a log, by reason."""
-
-    def count(self, reason: str, n: int = 1) -> None:
-        """Add to the count of a reason."""
-        if n:
-            self[reason] = self.get(reason, 0) + int(n)
-
-    def said(self) -> str:
-        """Return the reasons and their counts as text, the most frequent first; empty if nothing was left out."""
-        counts = sorted(self.items(), key=lambda item: (-item[1], item[0]))
-        return "left out: " + ", ".join(f"{reason} ({n:,})" for reason, n in counts) if counts else ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,8 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from structsvm.clicks.batches import Parts
-from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dropped, Ids, first_position_of
+from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Ids, first_position_of
 from structsvm.common.checks import BadInput, counted
+from structsvm.common.dropped import Dropped
+from structsvm.common.event_order import by_time
 from structsvm.common.tables import columns as arrow
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times
@@ -62,9 +64,9 @@ def read_table(
     probability : str, optional
         Name of the column with the probability with which the ranker showed this document at this position.
     time : str, optional
-        Name of the column of times that ``between`` limits: ISO 8601 (UTC if no zone is given), or numbers in seconds,
-        milli-, micro- or nanoseconds since 1970, distinguished by magnitude (below 1e11, 1e14, 1e17), all in the same
-        unit.
+        Name of the column of times: ISO 8601 (UTC if no zone is given), or numbers in seconds, milli-, micro- or
+        nanoseconds since 1970, distinguished by magnitude (below 1e11, 1e14, 1e17), all in the same unit. Of the rows
+        of a list with the same position or document the earliest is kept; without times, the first of the table.
     between : tuple of (since, until), optional
         Limits of the times: rows before ``since``, and from ``until`` on, are left out and counted. None means no
         limit.
@@ -84,8 +86,8 @@ def read_table(
     ClickCells(1 query, 2 rows, 2 cells, 2 shows, 1 click)
     """
     span = between or (None, None)
-    if (time is None) != all(limit is None for limit in span):
-        raise BadInput("time", "expected a column of times and a limit", "give {time} with {between}")
+    if time is None and any(limit is not None for limit in span):
+        raise BadInput("time", "expected a column of times, got none", "give {time} with {between}")
     if cluster is not None and session is None:
         raise BadInput("cluster", "expected the column of the session too", "name it with {session}")
     limits = [_limit(limit) for limit in span]
@@ -172,7 +174,7 @@ class _Reading:
         return pa.RecordBatch.from_pydict(columns)
 
     def _within(self, columns: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows within the limits of time, without the column of times."""
+        """Return the rows within the limits of time."""
         when, _ = arrow.to_numpy(columns["time"])
         with np.errstate(invalid="ignore"):
             early, late = when < self._limits[0], when >= self._limits[1]  # false for NaN (no limit)
@@ -180,10 +182,13 @@ class _Reading:
         self.dropped.count("row before since", early.sum())
         self.dropped.count("row from until on", late.sum())
         self.dropped.count("row without a time", unknown.sum())
-        return columns.drop_columns(["time"]).filter(arrow.to_arrow(~(early | late | unknown)))
+        return columns.filter(arrow.to_arrow(~(early | late | unknown)))
 
     def count(self, columns: pa.RecordBatch, **options: Any) -> ClickCells:
-        """Count impressions by the codes of their ids, without sorting text."""
+        """Count impressions, in the order of their times, by the codes of their ids, without sorting text."""
+        if "time" in columns.schema.names:
+            order = by_time(arrow.to_numpy(columns["time"])[0])
+            columns = columns.drop_columns(["time"]).take(arrow.to_arrow(order))
         words: dict[str, Any] = {}
         given: dict[str, Any] = {}
         for role, array in zip(columns.schema.names, columns.columns, strict=True):

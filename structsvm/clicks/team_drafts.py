@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.clicks.cells import Dropped
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.common.checks import BadInput
+from structsvm.common.dropped import Dropped
+from structsvm.common.event_order import by_time
 from structsvm.common.tables.roles import USUAL, find_column, without_column
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
@@ -212,6 +213,8 @@ def read_team_draft_ubi(
     clicked: dict[str, list[_Hit]] = {}
     who: dict[str, dict[str, Any]] = {}
     texts: dict[str, str] = {}
+    searches: list[tuple[float, str, str]] = []
+    events: list[tuple[str, str, _Hit, dict[str, Any]]] = []
     kinds = {**dict.fromkeys(impressions, shown), **dict.fromkeys(clicks, clicked)}
 
     for entry in parse_entries(path):
@@ -222,7 +225,7 @@ def read_team_draft_ubi(
             dropped.count("event without a query")
         elif action is None:
             if isinstance(entry.user_query, str):
-                texts[query_id] = entry.user_query
+                searches.append((time_of(entry.timestamp), query_id, entry.user_query))
         elif not isinstance(action, str) or action not in kinds:
             dropped.count(f"event {action!s:.40}")
         elif (document := document_of(attributes)) is None:
@@ -231,8 +234,14 @@ def read_team_draft_ubi(
             dropped.count("event with an invalid time")
         else:
             hit = _Hit(document, ordinal_of(attributes), _team(attributes, names), time=time)
-            kinds[action].setdefault(query_id, []).append(hit)
-            who.setdefault(query_id, {"session": _text(entry.session_id), "user": _text(entry.client_id)})
+            about = {"session": _text(entry.session_id), "user": _text(entry.client_id)}
+            events.append((action, query_id, hit, about))
+    for k in by_time([time for time, *_ in searches]):
+        texts[searches[k][1]] = searches[k][2]
+    for k in by_time([hit.time for _, _, hit, _ in events], [hit.rank for _, _, hit, _ in events]):
+        action, query_id, hit, about = events[k]
+        kinds[action].setdefault(query_id, []).append(hit)
+        who.setdefault(query_id, about)
     teams = _teams(shown)
     if len(teams) < 2:
         raise BadInput(
@@ -281,8 +290,10 @@ def _drafted(
                 dropped.count("impression without an ordinal")
             elif hit.document in order:  # logged by several events or rows
                 dropped.count("document twice in a list")
-                if hit.clicked:
-                    order[hit.document] = order[hit.document]._replace(clicked=True)
+                one = order[hit.document]
+                times = [time for time in (one.time, hit.time) if math.isfinite(time)]
+                clicked, time = one.clicked or hit.clicked, min(times, default=-math.inf)
+                order[hit.document] = one._replace(clicked=clicked, time=time)
             else:
                 order[hit.document] = hit
         row = tuple(None if hit.team is None else teams.index(hit.team) for hit in order.values())

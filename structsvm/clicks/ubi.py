@@ -22,7 +22,7 @@ from structsvm.clicks.ubi_entries import (
 )
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
-from structsvm.queries import offsets_of, rows_from
+from structsvm.queries import offsets_of, places_in, rows_from
 
 
 def read_ubi(
@@ -45,9 +45,10 @@ def read_ubi(
     Parameters
     ----------
     path : path
-        A file with one object per line, queries and events in any order; the action lines of the bulk format are
-        skipped. The file may also hold the hits of elasticdump, one per line, or a complete ``_search`` response. It
-        may be plain text or compressed by gzip, bzip2 or xz.
+        A file with one object per line. Queries and events may be in any order; they are sorted by ``timestamp``, and
+        those without one keep the order of the file. The action lines of the bulk format are skipped. The file may also
+        hold the hits of elasticdump, one per line, or a complete ``_search`` response. It may be plain text or
+        compressed by gzip, bzip2 or xz.
     application : str, optional
         Application whose queries and events are read. None means all applications.
     first_position : {0, 1} or dict of application to 0 or 1, optional
@@ -64,7 +65,8 @@ def read_ubi(
     -------
     ClickCells
         With sessions; ``dropped`` counts, by reason: events without a query, a document or an ordinal, other actions,
-        clicks on documents that were not shown, or were shown elsewhere or later, invalid times, repeated clicks.
+        clicks on documents that were not shown, or were shown elsewhere, later or below ``length``, invalid times,
+        repeated clicks.
 
     Raises
     ------
@@ -99,12 +101,12 @@ def read_ubi(
     shown = events.kind == IMPRESSION
     base = _bases(queries, events, shown, entries, first_position, path)
     lists = _shown_lists(queries, events, shown, base, length, entries)
-    lists, clicked = _clicked(lists, queries, events, shown, base, entries, path)
+    lists, clicked = _clicked(lists, queries, events, shown, base, length, entries, path)
     return _count(lists, clicked, queries, entries, path, max_position)
 
 
 class _Lists(NamedTuple):
-    """Documents of shown lists in the order of the file, ``position`` from 0; ``query`` is the number of the list."""
+    """Documents of shown lists in the order of time, ``position`` from 0; ``query`` is the number of the list."""
 
     query: Int
     document: Int
@@ -118,7 +120,7 @@ def _queries_by_id(entries: Entries, length: int) -> Queries:
 
     A search is logged repeatedly while the user types; the last entry is the list shown, preceded by its earlier pages.
     """
-    queries, n = entries.queries, len(entries.query_ids)
+    queries, n = entries.queries, entries.n_query_ids
     last = np.full(n, MISSING)
     last[queries.query] = np.arange(queries.query.size)  # for repeated indices, the last assignment holds
     known = last >= 0
@@ -200,6 +202,7 @@ def _clicked(
     events: Events,
     shown: NDArray[np.bool_],
     base: Int,
+    length: int,
     entries: Entries,
     path: Path,
 ) -> tuple[_Lists, NDArray[np.bool_]]:
@@ -216,7 +219,15 @@ def _clicked(
     click = events.query[~shown] * n_documents + events.document[~shown]
     index = np.minimum(np.searchsorted(keys, click), keys.size - 1)
     known = keys[index] == click
-    entries.dropped.count("click on a document that was not shown", (~known).sum())
+    # a list without impressions is cut off after ``length`` documents
+    returned = entries.queries
+    below = np.repeat(returned.query, np.diff(returned.offsets)) * n_documents + returned.hits
+    below = below[
+        (places_in(returned.offsets) > length) & ~np.isin(below // n_documents, events.query[shown])
+    ]
+    cut = ~known & np.isin(click, below)
+    entries.dropped.count(f"click below the first {length} ids of its response (length={length})", cut.sum())
+    entries.dropped.count("click on a document that was not shown", (~known & ~cut).sum())
     early = known & (events.time[~shown] < lists.time[first[index]])
     entries.dropped.count("click before its impression", early.sum())
     index, ordinal = index[known & ~early], events.ordinal[~shown][known & ~early]

@@ -10,10 +10,12 @@ import numpy as np
 from msgspec import UNSET, Struct, ValidationError, convert, field
 from msgspec.json import Decoder, decode
 
-from structsvm.clicks.cells import Dropped
 from structsvm.common.checks import BadInput
+from structsvm.common.dropped import Dropped
+from structsvm.common.event_order import by_time
 from structsvm.common.files import read_blocks, shorten
 from structsvm.protocols import Float, Int
+from structsvm.queries import choose_groups
 
 _BLOCK = 1 << 21
 _ENTRIES = 1 << 16  # events held as lists at once
@@ -93,14 +95,15 @@ class Events(NamedTuple):
 
 
 class Entries:
-    """Result of :func:`read_entries`: queries and events, the strings that are stored as numbers, and counts of
-    omissions."""
+    """Result of :func:`read_entries`: queries and events in the order of their times, the strings that are stored as
+    numbers, and counts of omissions."""
 
     queries: Queries
     events: Events
+    n_query_ids: int
 
     def __init__(self) -> None:
-        self.query_ids, self.documents, self.applications, self.texts = Texts(), Texts(), Texts(), Texts()
+        self.documents, self.applications, self.texts = Texts(), Texts(), Texts()
         self.dropped = Dropped()
 
 
@@ -162,10 +165,14 @@ def _convert(source: Any, expected: str) -> Entry:
 def read_entries(
     path: Path, application: str | None, clicks: Collection[str], impressions: Collection[str]
 ) -> Entries:
-    """Return the queries of a UBI file, and its clicks and impressions that name a query and a document."""
+    """Return the queries of a UBI file, and its clicks and impressions that name a query and a document.
+
+    Both are sorted by time, and query ids are numbered by their earliest entry.
+    """
     entries = Entries()
     kinds = {**dict.fromkeys(impressions, IMPRESSION), **dict.fromkeys(clicks, CLICK)}
-    query_ids, documents, texts = entries.query_ids, entries.documents, entries.texts
+    query_ids, documents, texts = Texts(), entries.documents, entries.texts
+    searched: list[float] = []
     listed: list[list[Any]] = [[], [], [], [], [0]]
     seen: list[list[Any]] = [[], [], [], [], []]
     blocks: list[Events] = []
@@ -179,6 +186,7 @@ def read_entries(
                 entries.dropped.count("query without id or text")
                 continue
             hits = _ids(entry.query_response_hit_ids)
+            searched.append(time_of(entry.timestamp))
             listed[0].append(query_ids[query])
             listed[1].append(entries.applications[str(entry.application)])
             listed[2].append(texts[text])
@@ -199,9 +207,36 @@ def read_entries(
                 blocks.append(_events(seen, entries.dropped))
     blocks.append(_events(seen, entries.dropped))
     columns: Any = map(np.concatenate, zip(*blocks, strict=True))
-    entries.events = Events(*columns)
-    entries.queries = Queries(*(np.array(column, dtype=np.int64) for column in listed))
+    entries.n_query_ids = len(query_ids)
+    _sort(
+        entries, Queries(*(np.array(column, dtype=np.int64) for column in listed)), Events(*columns), searched
+    )
     return entries
+
+
+def _sort(entries: Entries, queries: Queries, events: Events, searched: list[float]) -> None:
+    """Store queries and events by time (of events at one time, the first ordinal first), and renumber the query ids.
+
+    Readers may then take the first or last entry of a query for the earliest or latest, whatever the order of lines.
+    """
+    time = np.array(searched, dtype=np.float64)
+    time[np.isnan(time)] = -np.inf  # an invalid time of a query is as none
+    earliest = np.full(entries.n_query_ids, np.inf)
+    np.minimum.at(earliest, queries.query, time)
+    np.minimum.at(earliest, events.query, events.time)
+    number = np.empty(entries.n_query_ids, dtype=np.int64)
+    number[by_time(earliest)] = np.arange(entries.n_query_ids)
+    order, offsets, at = choose_groups(queries.offsets, by_time(time))
+    entries.queries = Queries(
+        number[queries.query[order]],
+        queries.application[order],
+        queries.text[order],
+        queries.hits[at],
+        offsets,
+    )
+    order = by_time(events.time, events.ordinal)
+    ordered: Any = (column[order] for column in events._replace(query=number[events.query]))
+    entries.events = Events(*ordered)
 
 
 def _id(value: Any) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
+from structsvm.common.event_order import by_time
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Role
 from structsvm.common.tables.roles import find_column, without_column
@@ -91,17 +92,17 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
                     raise batch.wrong(int(np.isnan(seconds).argmax()), names["time"], "a time", "none")
                 more["time"] += seconds.tolist()
     # the evidence depends on the order of the votes; models are numbered by first appearance in that order
-    order = np.argsort(more["time"], kind="stable") if more["time"] else np.arange(len(share))
+    order = by_time(more["time"] or np.zeros(len(share)))
     models = list(dict.fromkeys(model for k in order for model in (first[k], second[k])))
     number = {model: k for k, model in enumerate(models)}
-    questions, question = _coded(more["question"], order)
+    questions, question = _coded([more["question"][k] for k in order] if more["question"] else [])
     return Votes(
         models,
         np.array([number[first[k]] for k in order], dtype=np.int64),
         np.array([number[second[k]] for k in order], dtype=np.int64),
         np.array(share)[order],
         question,
-        _coded(more["judge"], order)[1],
+        _coded([more["judge"][k] for k in order] if more["judge"] else [])[1],
         questions,
     )
 
@@ -160,7 +161,7 @@ def _share(
     return share
 
 
-def _coded(words: list[str], order: Any) -> tuple[tuple[str, ...], Any]:
+def _coded(words: list[str]) -> tuple[tuple[str, ...], Any]:
     """Return the distinct words and the code of each entry, or ((), None) if all entries are empty."""
     if not any(words):  # an empty column counts as missing
         return (), None
@@ -169,4 +170,4 @@ def _coded(words: list[str], order: Any) -> tuple[tuple[str, ...], Any]:
     missing = np.array([word == "" for word in words])
     # each vote without a word has its own code, since it depends on no other vote
     codes[missing] = len(known) + np.arange(int(missing.sum()))
-    return tuple(known), codes[order]
+    return tuple(known), codes
