@@ -14,7 +14,7 @@ from structsvm.online.arena.evidence import error_of_best, error_of_top, mixture
 from structsvm.online.arena.strengths import Strengths, components, fit_p_value, strengths
 from structsvm.online.arena.votes import Comparisons, Votes, comparisons
 from structsvm.online.bandits.best_arm import PRIOR, BestArm
-from structsvm.online.statistics.always_valid import counted_sequence
+from structsvm.online.statistics.always_valid import counted_sequences
 from structsvm.protocols import Float, Int
 
 MOST_MODELS = 1000
@@ -397,30 +397,24 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
 
 def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> list[PairEvidence]:
     """Return the evidence of each pair with votes; intervals hold for all pairs at once (Bonferroni)."""
-    n_models, wins = len(votes.models), votes.wins()
+    n_models, names, wins = len(votes.models), votes.models, votes.wins()
     # shares and counts refer to all votes, intervals and evidence only to the independent comparisons
     plays = votes.tables()[0]
     plays = plays + plays.T
-    key = compared.first * n_models + compared.second
+    lower, upper = np.zeros_like(plays), np.ones_like(plays)
+    if compared.share.size:
+        cells = np.stack([compared.first * n_models + compared.second, 2.0 * compared.share - 1.0])
+        (pair, values), counts = np.unique(cells, axis=1, return_counts=True)
+        starts = np.flatnonzero(np.diff(pair, prepend=-1.0, append=-1.0))
+        bounds = counted_sequences(values, counts, starts, alpha / (n_models * (n_models - 1) / 2))
+        at = np.divmod(pair[starts[:-1]].astype(np.int64), n_models)
+        lower[at], upper[at] = ((1.0 + bound) / 2.0 for bound in bounds[:2])
     out = []
-    for i, j in zip(*np.nonzero(np.triu(plays)), strict=True):
-        values, counts = np.unique(2.0 * compared.share[key == i * n_models + j] - 1.0, return_counts=True)
-        lower, upper = (0.0, 1.0)
-        if values.size:
-            bounds = counted_sequence(values, counts, alpha / (n_models * (n_models - 1) / 2))
-            lower, upper = ((1.0 + bound) / 2.0 for bound in bounds[:2])
-        n = int(plays[i, j])
+    for i, j in np.argwhere(np.triu(plays)).tolist():
+        n, share = int(plays[i, j]), float(wins[i, j] / plays[i, j])
+        interval = float(lower[i, j]), float(upper[i, j])
         out.append(
-            PairEvidence(
-                votes.models[i],
-                votes.models[j],
-                n,
-                float(wins[i, j] / n),
-                float(lower),
-                float(upper),
-                float(peak[i, j]),
-                float(peak[j, i]),
-            )
+            PairEvidence(names[i], names[j], n, share, *interval, float(peak[i, j]), float(peak[j, i]))
         )
     return out
 

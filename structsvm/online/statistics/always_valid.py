@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_fraction
-from structsvm.common.portable.arrays import dot, products
+from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import exp, log, log1p
 from structsvm.online.statistics.significance import check_delta, cluster_means
 from structsvm.protocols import Float
@@ -30,11 +30,8 @@ SHARES = np.ldexp(0.9, -np.arange(12))
 difference that takes millions of outcomes to detect."""
 
 _LOG_WEIGHT = -log(2 * len(SHARES))
-_BLOCK = 1 << 15
-"""Largest number of distinct outcomes per table of capitals; more outcomes are processed in blocks."""
-
-_WIDTH = 1e-9
-"""Precision of the bounds, which are rounded outwards."""
+_WIDTH = 5e-10
+"""Precision of the bounds, which are rounded outwards, on a scale from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +121,8 @@ def confidence_sequence(
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
         raise BadInput("looks", f"expected increasing numbers from 1 to {n}, got {looks!r:.80}")
     # the capital depends only on the distinct outcomes and their counts; most methods have few distinct outcomes
-    counted = [np.unique((1 + values[:t]) / 2, return_counts=True) for t in at]
-    lower, upper, p = np.array([_interval_and_p(*each, alpha) for each in counted]).T
+    counted = [np.unique(values[:t], return_counts=True) for t in at]
+    lower, upper, p = np.array([counted_sequence(*each, alpha) for each in counted]).T
     return ConfidenceSequence(at, values.cumsum()[at - 1] / at, lower, upper, p, alpha)
 
 
@@ -142,7 +139,21 @@ def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> 
 
     They equal those of the last look of :func:`confidence_sequence`, which do not depend on the order of the outcomes.
     """
-    return _interval_and_p((1 + values) / 2, counts, alpha)
+    lower, upper, p = counted_sequences(values, counts, np.array([0, len(values)]), alpha)
+    return float(lower[0]), float(upper[0]), float(p[0])
+
+
+def counted_sequences(
+    values: Float, counts: NDArray[np.int64], starts: NDArray[np.int64], alpha: float
+) -> tuple[Float, Float, Float]:
+    """Return :func:`counted_sequence` of several groups: group ``g`` has the outcomes from ``starts[g]`` on."""
+    # compiled functions load numba, which the live service does not need to start
+    from structsvm.online.statistics.capitals import bounds
+
+    lower, upper, at_zero = np.empty((3, len(starts) - 1))
+    # the bets are defined for outcomes in [0, 1]
+    bounds((1 + values) / 2, counts, starts, SHARES, -log(alpha), _WIDTH, lower, upper, at_zero)
+    return 2 * lower - 1, 2 * upper - 1, exp(-np.maximum(at_zero, 0.0))
 
 
 def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> float:
@@ -171,42 +182,6 @@ def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> 
     bets = np.concatenate([SHARES, -SHARES])[:, None]
     before = products(log1p(bets * values), counts)
     return np.asarray(_log_sum(before[:, None] + log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)
-
-
-def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
-    """Return the interval of the means against which the capital is below ``1 / alpha``, and the p-value of mean 0.
-
-    ``unit`` contains the distinct outcomes, mapped to [0, 1], and ``counts`` the number of occurrences of each.
-    """
-    p = float(exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
-    mean = float(np.clip(dot(unit, counts) / counts.sum(), 0.0, 1.0))
-    threshold = -log(alpha)
-    # No bet gains against the sample mean, so the interval contains it; the capital increases towards 0 and 1. Bisect
-    # on each side and return the outer end, so that rounding widens the interval.
-    bounds = []
-    for outside in (0.0, 1.0):
-        inside = mean
-        while abs(inside - outside) > _WIDTH:
-            middle = (inside + outside) / 2
-            if _log_capital(unit, counts, middle) < threshold:
-                inside = middle
-            else:
-                outside = middle
-        bounds.append(2 * outside - 1)
-    return bounds[0], bounds[1], p
-
-
-def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
-    """Return the logarithm of the capital against ``mean``, with outcomes and mean in [0, 1]."""
-    # An outcome u multiplies a bet on "above the mean m" by 1 + c (u / m - 1), and a bet on "below" by the same factor
-    # with 1 - u and 1 - m.
-    c = SHARES[:, None]
-    above, below = np.zeros(len(SHARES)), np.zeros(len(SHARES))
-    for start in range(0, len(unit), _BLOCK):
-        u, n = unit[start : start + _BLOCK], counts[start : start + _BLOCK]
-        above += products(log1p(c * (u / mean - 1)), n)
-        below += products(log1p(c * ((1 - u) / (1 - mean) - 1)), n)
-    return float(_log_sum(np.concatenate([above, below])) + _LOG_WEIGHT)
 
 
 def _log_sum(logs: Float) -> Any:

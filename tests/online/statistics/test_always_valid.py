@@ -49,13 +49,22 @@ def test_the_p_value_is_one_over_the_capital_and_agrees_with_the_interval():
     np.testing.assert_array_equal(outside, seen.p_values <= 0.05)
 
 
-def test_confidence_sequences_do_not_depend_on_block_size(monkeypatch):
-    values = np.random.default_rng(2).uniform(-1, 1, 100)
-    whole = confidence_sequence(values, looks=[50, 100])
-    monkeypatch.setattr(av, "_BLOCK", 7)
-    pieces = confidence_sequence(values, looks=[50, 100])
-    np.testing.assert_allclose(pieces.p_values, whole.p_values, rtol=1e-12)
-    np.testing.assert_allclose(pieces.lower, whole.lower, atol=1e-8)
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_are_those_of_a_bisection(seed):
+    """The slow twin halves the interval between the mean and either end until it knows where the capital crosses."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 80))
+    values = [rng.choice([-1.0, 0.0, 1.0], n), rng.uniform(-1, 1, n), np.full(n, rng.choice([-1.0, 0.3]))][
+        seed % 3
+    ]
+    alpha = float(rng.choice([1e-6, 0.05, 0.3]))
+    seen = confidence_sequence(values, alpha=alpha)
+    for end, bound in ((-1.0, seen.lower[0]), (1.0, seen.upper[0])):
+        inside, outside = values.mean(), end
+        while abs(inside - outside) > 1e-12:
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if capital(values, middle) < 1 / alpha else (inside, middle)
+        assert 0 <= end * (bound - outside) <= 1.1e-9 or bound == end
 
 
 def test_it_stops_at_a_small_multiple_of_the_t_test():
