@@ -1,20 +1,17 @@
 """Estimate the number of queries needed for a p-value by resampling, as in Yue's thesis (Figs 7.2-7.4)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, stdtr
+from scipy.stats import rankdata
 
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.statistics.significance import (
-    DECIMALS,
-    TESTS,
-    check_delta,
-    mean_p,
-    sign_p,
-    signed_ranks,
-)
+from structsvm.metrics.tests import DECIMALS, RANKED, sign_p, wilcoxon
+from structsvm.online.statistics.significance import TESTS, check_delta
 from structsvm.protocols import Float
 
 _CELLS = 1 << 21
@@ -89,12 +86,12 @@ def sample_size_curve(
 def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
     """Return the p-values of the first ``m`` values of every row, for every ``m`` of ``sizes``."""
     if test == "wilcoxon":
-        return np.column_stack([signed_ranks(drawn[:, :m])[1] for m in sizes])
+        return np.column_stack([signed_ranks(drawn[:, :m]) for m in sizes])
     last = sizes - 1
     if test == "sign":
         drawn = np.round(drawn, DECIMALS)
         positive, n = (drawn > 0).cumsum(axis=1)[:, last], (drawn != 0).cumsum(axis=1)[:, last]
-        return np.asarray(sign_p(positive, n)[1])
+        return sign_p(positive, n)
     # moments of all prefixes from running sums, so that each resample is read once
     mean = drawn.cumsum(axis=1)[:, last] / sizes
     square = (drawn**2).cumsum(axis=1)[:, last] / sizes
@@ -103,5 +100,35 @@ def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
     variance[variance < 1e-14 * square] = 0.0
     student = test == "t"
     error = np.sqrt(variance / (sizes - student))
-    columns = [mean_p(mean[:, k], error[:, k], int(m), student)[1] for k, m in enumerate(sizes)]
+    columns = [mean_p(mean[:, k], error[:, k], int(m), student) for k, m in enumerate(sizes)]
     return np.column_stack(columns)
+
+
+def mean_p(mean: Any, error: Any, n: int, student: bool) -> Float:
+    """Return two-sided p-values of means with standard errors by the t or z test, elementwise; 1 for mean zero.
+
+    For small samples ``structsvm.metrics.tests`` is exact instead.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(np.asarray(mean) == 0, 0.0, np.asarray(mean) / error)
+    return 2 * (stdtr(n - 1, -np.abs(statistic)) if student else ndtr(-np.abs(statistic)))
+
+
+def signs(values: Float) -> Float:
+    """Return p-values of the sign test."""
+    values = np.round(values, DECIMALS)
+    return sign_p((values > 0).sum(axis=-1), (values != 0).sum(axis=-1))
+
+
+def signed_ranks(values: Float) -> Float:
+    """Return p-values of the rows by Wilcoxon's signed rank test."""
+    values = np.round(values, DECIMALS)
+    n = (values != 0).sum(axis=-1)
+    zeros = values.shape[-1] - n
+    # zeros have the lowest ranks and are excluded, which lowers all other ranks by the number of zeros
+    ranks = np.where(values == 0, 0.0, rankdata(np.abs(values), axis=-1) - zeros[..., None])
+    W, variance = (np.sign(values) * ranks).sum(axis=-1), (ranks**2).sum(axis=-1)
+    p = 2 * ndtr(-np.abs(W) / np.sqrt(np.where(n == 0, 1.0, variance)))
+    for row in np.flatnonzero(n <= RANKED):
+        p[row] = wilcoxon(values[row]).p_value
+    return p

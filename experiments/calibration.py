@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from _click_logs import heavy_user, interleaved
 from _common import Experiment
+from _sample_size import mean_p, signed_ranks, signs
 
 from structsvm.online.interleaving import SOSM, Optimized, Probabilistic, TeamDraft
 from structsvm.online.statistics import always_valid as betting
@@ -28,7 +29,7 @@ from structsvm.online.statistics import (
     wilcoxon_test,
     z_test,
 )
-from structsvm.online.statistics.significance import cluster_means, drawn_signs, mean_p, signed_ranks, signs
+from structsvm.online.statistics.significance import cluster_means, drawn_signs
 
 ALPHA = 0.05
 ALLOWED = 0.06
@@ -111,8 +112,8 @@ def t_and_z(units: np.ndarray, clustered: bool) -> tuple[np.ndarray, np.ndarray]
     """Return p-values along the last axis, like ``t_test`` and ``z_test``."""
     n = units.shape[1]
     mean, error = units.mean(axis=1), units.std(axis=1, ddof=1) / np.sqrt(n)
-    t = mean_p(mean, error, n, True)[1]
-    return t, t if clustered else mean_p(mean, error * np.sqrt((n - 1) / n), n, False)[1]
+    t = mean_p(mean, error, n, True)
+    return t, t if clustered else mean_p(mean, error * np.sqrt((n - 1) / n), n, False)
 
 
 def capital(units: np.ndarray) -> np.ndarray:
@@ -135,14 +136,14 @@ def rejections(users: Users, method: str, n: int, n_looks: int, rng: np.random.G
         symmetric = method == "team_draft"
         path = capital(units)
         block = {
-            "sign": signs(units if symmetric else drawn_signs(units, rng))[1] <= ALPHA,
+            "sign": signs(units if symmetric else drawn_signs(units, rng)) <= ALPHA,
             "z": z <= ALPHA,
             "t": t <= ALPHA,
             "always valid": path[:, -1] >= limit,
             "always valid, each user": path.max(axis=1) >= limit,
         }
         if symmetric:
-            block["wilcoxon"] = signed_ranks(units)[1] <= ALPHA
+            block["wilcoxon"] = signed_ranks(units) <= ALPHA
         looks = np.unique(np.geomspace(10, units.shape[1], n_looks).astype(int))
         block["t, looks"] = np.any(
             [t_and_z(units[:, :k], users.clustered)[0] <= ALPHA for k in looks], axis=0
@@ -185,8 +186,8 @@ def check_against_the_library(rng: np.random.Generator) -> None:
             np.testing.assert_allclose(units[k], cluster_means(row, ids))
             np.testing.assert_allclose(t[k], t_test(row, clusters=ids).p_value)
             np.testing.assert_allclose(z[k], z_test(row, clusters=ids).p_value)
-            np.testing.assert_allclose(signs(units)[1][k], sign_test(row, clusters=ids).p_value)
-            np.testing.assert_allclose(signed_ranks(units)[1][k], wilcoxon_test(row, clusters=ids).p_value)
+            np.testing.assert_allclose(signs(units)[k], sign_test(row, clusters=ids).p_value)
+            np.testing.assert_allclose(signed_ranks(units)[k], wilcoxon_test(row, clusters=ids).p_value)
             p = confidence_sequence(row, clusters=ids).p_values[0]
             for path in (capital(units)[k, -1], capital_at_end(units)[k]):
                 np.testing.assert_allclose(min(1.0, np.exp(-path)), p, rtol=1e-6)

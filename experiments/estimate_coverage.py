@@ -11,6 +11,7 @@ the interval of ``estimate()``.
 import logging
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def one(data: QueryData, n: int, rng: np.random.Generator) -> dict[str, np.ndarr
     best = model.scores_[:, np.flatnonzero(model.Cs_ == model.C_)[0]]
 
     def holds(values: np.ndarray, factor: float) -> list[bool]:
-        found = estimate_of(NAME, values, baseline=base, wider=factor * wider)
+        found = estimate_of(replace(model.held_out_, per_query=values), baseline=base, wider=factor * wider)
         assert found.difference is not None
         return [
             found.lower <= truth <= found.upper,
@@ -72,7 +73,7 @@ def one(data: QueryData, n: int, rng: np.random.Generator) -> dict[str, np.ndarr
 
     crossed = model.held_out_.per_query
     plain, usual, naive = holds(crossed, 1.0), holds(crossed, 1.1), holds(best, 1.0)
-    half_width = estimate_of(NAME, crossed).half_width
+    half_width = estimate_of(model.held_out_).half_width
     return {
         "errors": np.array([best.mean() - truth, crossed.mean() - truth, half - truth]),
         "holds": np.array([naive[0], plain[0], usual[0], usual[1]], dtype=np.float64),

@@ -27,7 +27,15 @@ from structsvm.cli.options import (
     read_signs,
 )
 from structsvm.cli.tables import TrainingTable
-from structsvm.cli.terminal import INTERRUPTED, bar, exit_if_worse, note, print_json, print_table
+from structsvm.cli.terminal import (
+    INTERRUPTED,
+    bar,
+    exit_if_worse,
+    note,
+    number_or_none,
+    print_json,
+    print_table,
+)
 from structsvm.common.checks import BadInput
 
 
@@ -355,12 +363,15 @@ def _search_record(results: Any, best: Any) -> dict[str, Any]:
 def _estimate_record(estimate: Any) -> dict[str, Any] | None:
     if estimate is None:
         return None
-    from structsvm.cli.studies.folds.results import number_or_none
-
     record: dict[str, Any] = estimate._asdict()
     if (found := estimate.difference) is not None:
-        record["difference"] = found._asdict() | {"p_value": number_or_none(found.p_value)}
-    return record
+        record["difference"] = _finite(found._asdict())
+    return _finite(record)
+
+
+def _finite(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record with None in place of numbers that JSON lacks."""
+    return {key: number_or_none(v) if isinstance(v, float) else v for key, v in record.items()}
 
 
 def _print_search(results: Any, best: Any) -> None:

@@ -116,7 +116,7 @@ def evaluate(
         found = _of_scores(data, scores, columns, names, **rules)
     tests, table = _tests(found, names)
     if fail_if_worse is not None and not tests:
-        raise BadInput("--fail-if-worse", "expected at least two queries that are in all files")
+        raise BadInput("--fail-if-worse", "expected a query that is in all files, got none")
     if as_json:
         records = {name: one.record(per_query=per_query) for name, one in found.items()}
         if len(found) == 1:
@@ -163,14 +163,15 @@ def _print_means(found: Mapping[str, _Measured]) -> None:
         )
     typer.echo("\n".join(lines))
     if len(topics[0]) > 1:
-        cells = {key: "{:.4f} to {:.4f}".format(*each.interval()) for key, each in results.items()}
+        ends = {key: each.interval() for key, each in results.items()}
+        cells = {key: "–" if math.isnan(low) else f"{low:.4f} to {up:.4f}" for key, (low, up) in ends.items()}
         typer.echo("\n95% intervals of the means")
         columns = [Column("run"), *(Column(name, numeric=True) for name in measures)]
         print_table(columns, [[run, *(cells[run, name] for name in measures)] for run in runs])
 
 
 def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[Any], Any]:
-    """Return the tests against the first file over the queries in all files, and their table; none for one query."""
+    """Return the tests against the first file over the queries in all files, and their table."""
     from structsvm.cli.studies.folds import Measures, MethodResult, Results
     from structsvm.cli.studies.folds.page import tests_table
 
@@ -180,7 +181,7 @@ def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[A
     }
     shared = set.intersection(*(set(values[0]) for values in each.values()))
     queries = [query for query in next(iter(each.values()))[0] if query in shared]
-    if len(queries) < 2 or len(found) < 2:
+    if not queries or len(found) < 2:
         return [], None
     methods = []
     for name, values in each.items():

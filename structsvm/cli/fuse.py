@@ -15,7 +15,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Ids, Jobs, names_of_runs, read_data, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
-from structsvm.cli.terminal import note, print_json, print_table, working
+from structsvm.cli.terminal import note, number_or_none, print_json, print_table, working
 from structsvm.common.checks import BadInput, check_positive, counted
 
 if TYPE_CHECKING:
@@ -225,12 +225,13 @@ def _print_weights(
                 "measure": found.name,
                 "estimate": {
                     "mean": found.mean,
-                    "lower": found.lower,
-                    "upper": found.upper,
+                    "lower": number_or_none(found.lower),
+                    "upper": number_or_none(found.upper),
                     "n_queries": found.n_queries,
                 },
                 "against": {
-                    name: {end: getattr(one, end) for end in ends} for name, one in result.against.items()
+                    name: {end: number_or_none(getattr(one, end)) for end in ends}
+                    for name, one in result.against.items()
                 },
                 "best_list": result.best_list,
             }

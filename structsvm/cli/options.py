@@ -29,7 +29,8 @@ FailIfWorse = Annotated[
         metavar="MARGIN",
         min=0,
         help=f"Exit with {GATE} unless the 95% interval of each difference from the baseline is above -MARGIN, in all "
-        "measures.",
+        "measures. 0 requires evidence of an improvement. There is no interval if all differences are equal, for "
+        "example of a single query; rankings that agree on all queries pass any MARGIN above 0.",
     ),
 ]
 

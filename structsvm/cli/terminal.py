@@ -78,12 +78,25 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 
 def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
-    """Exit with ``GATE`` and a message if the interval of a difference extends below minus the margin."""
-    lower = {test: -math.inf if test.lower is None else test.lower for test in tests}
-    worse = [test for test in tests if margin is not None and lower[test] < -margin]
+    """Exit with ``GATE`` and a message unless the intervals of all differences are above minus the margin.
+
+    If a method equals its baseline on all queries, there is no interval; it is not worse by any margin above 0.
+    """
+    if margin is None:
+        return
+    worse = [
+        t
+        for t in tests
+        if (t.lower is None or t.lower <= -margin) and not (margin > 0 and t.wins == t.losses == 0)
+    ]
     for t in worse:
-        ends = f"{t.measure} {t.difference:+.4f}, from {lower[t]:+.4f}"
-        note(f"{t.method} may be worse than {t.baseline} by more than {margin:g}: {ends}")
+        ends = "no interval, as all differences are equal" if t.lower is None else f"from {t.lower:+.4f}"
+        note(
+            f"{t.method} may be worse than {t.baseline} by more than {margin:g}: "
+            f"{t.measure} {t.difference:+.4f}, {ends}"
+            if margin
+            else f"{t.method} is not shown to be better than {t.baseline}: {t.measure} {t.difference:+.4f}, {ends}"
+        )
     if worse:
         raise typer.Exit(GATE)
 

@@ -301,11 +301,14 @@ class ClickSVMCV(ClickSVM, CrossValidated):
             for values in (ranking.averages(click_values(self.loss, ranking.rank, length)[0]), largest)
         ]
         values = sums[0] / np.maximum(sums[1], _TINY)
-        result = EvaluationResult(self._measured(), float(values.mean()), values, query_ids)
+        result = EvaluationResult(self._measured(), float(values.mean()), values, query_ids, self._bounds())
         return Part(result, False, ranking, "average")
 
     def _measured(self) -> str:
         return f"{self.loss} of clicks"
+
+    def _bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0
 
     def _check_options(self) -> None:
         super()._check_options()

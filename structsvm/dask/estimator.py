@@ -25,7 +25,7 @@ from structsvm.estimators.fitted import all_or_nothing, no_constraint, ranks, wa
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker, usual_C
 from structsvm.features.scaling import QueryScaler, scale_rows
-from structsvm.metrics.evaluation import evaluate_part, warn_of_nothing_relevant
+from structsvm.metrics.evaluation import bounds_of, evaluate_part, warn_of_nothing_relevant
 from structsvm.metrics.results import EvaluationResult
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
@@ -419,7 +419,7 @@ class DaskStructuralRanker(BaseEstimator):
                 warn_of_nothing_relevant(name, values.size)
             counted = ~np.isnan(values) & (weights > 0)
             mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else math.nan
-            results[name] = EvaluationResult(name, mean, values, ids)
+            results[name] = EvaluationResult(name, mean, values, ids, bounds_of(name))
         return results
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:

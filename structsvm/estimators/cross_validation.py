@@ -26,7 +26,7 @@ from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics.estimates import Estimate, estimate_of
-from structsvm.metrics.evaluation import Part, evaluate_part, measure_name, parse_measure
+from structsvm.metrics.evaluation import Part, bounds_of, evaluate_part, measure_name, parse_measure
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import paired
 from structsvm.protocols import Float, Int
@@ -125,6 +125,10 @@ class CrossValidated:
         """Return the measure by which C is selected, as a name or a callable."""
         return self._measure() if self.scoring is None else self.scoring
 
+    def _bounds(self) -> tuple[float, float]:
+        """Return the range of this measure."""
+        return bounds_of(self._measured())
+
     def _warn_of_ties(self, data: QueryData, scores: Float) -> None:
         """Warn if the model ties many pairs of documents in a sample of up to 1,000 training queries."""
         some = np.unique(np.linspace(0, data.n_queries - 1, 1000).astype(np.int64))
@@ -150,7 +154,7 @@ class CrossValidated:
         if self.scoring is None and self.scoring_ == "map" and not named:
             remedy = "pass scoring=, or define the attribute measure of the oracle"
             _log.warning("the loss names no measure, so that C was selected by MAP; %s", remedy)
-        self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids())
+        self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids(), self._bounds())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
         return choice
@@ -203,7 +207,7 @@ class CrossValidated:
                 baseline = self._of_baseline(baseline, y, qid, held)
             other = paired(held, baseline)[1]
         alike = (weights == weights[0]).all()
-        return estimate_of(held.name, held.per_query, None if alike else weights, baseline=other, level=level)
+        return estimate_of(held, None if alike else weights, baseline=other, level=level)
 
     def _counted(self) -> tuple[EvaluationResult, Float]:
         """Return the held-out values of the queries with positive weight, and their weights."""
@@ -417,7 +421,9 @@ class HeldOutLosses(NamedTuple):
         """``1 - loss`` of each set for the C selected on the other folds; NaN for sets without subtopics."""
         assert self.fold is not None
         values = 1.0 + choosing_C.crossed(self.Cs, -self.losses, self.fold, selection=self.selection)
-        return EvaluationResult("1 - loss", float(np.nanmean(values)), values, np.arange(values.size))
+        return EvaluationResult(
+            "1 - loss", float(np.nanmean(values)), values, np.arange(values.size), (0.0, 1.0)
+        )
 
     def estimate(self, *, baseline: Any = None, level: float = 0.95) -> Estimate:
         """Estimate ``1 - loss`` on new sets, as :meth:`StructuralRankerCV.estimate` does for queries.
@@ -433,13 +439,15 @@ class HeldOutLosses(NamedTuple):
         -------
         Estimate
         """
-        values = self.held_out.per_query
+        held = self.held_out
+        values = held.per_query
         other = None if baseline is None else 1.0 - np.asarray(baseline, dtype=np.float64)
         if other is not None and other.shape != values.shape:
             raise BadInput("baseline", f"expected {values.size} losses, one per set, got shape {other.shape}")
         known = ~np.isnan(values)
         other = None if other is None else other[known]
-        return estimate_of("1 - loss", values[known], baseline=other, level=level)
+        held = replace(held, per_query=values[known], query_ids=held.query_ids[known])
+        return estimate_of(held, baseline=other, level=level)
 
 
 def cross_validate_C(

@@ -237,7 +237,7 @@ def hybrid_weights(
     others = {"equal weights": values(columns.sum(axis=1)), "RRF": values(ranks.sum(axis=1))}
     against = {}
     for name, other in (others | {"best single list": alone[best]}).items():
-        estimate = estimate_of(measure, search.held_out_.per_query, baseline=other.per_query)
+        estimate = estimate_of(search.held_out_, baseline=other.per_query)
         against[name] = cast(Comparison, estimate.difference)
     estimate = estimate._replace(difference=None)
     return HybridWeights(

@@ -309,6 +309,7 @@ class Pair(_Strict):
     unit_wins: int | None
     unit_losses: int | None
     log_evidence: Annotated[list[float], said("Evidence that a beats b, and that b beats a; for any look.")]
+    test: Annotated[str, said("The test that decided the pair at a number of lists fixed in advance.")]
 
 
 class Guardrail(_Strict):

@@ -22,6 +22,6 @@ if TYPE_CHECKING:
     from structsvm.metrics.scoring import make_scorer as make_scorer
     from structsvm.metrics.significance import Comparison as Comparison
     from structsvm.metrics.significance import compare as compare
-    from structsvm.metrics.significance import holm as holm
+    from structsvm.metrics.tests import holm as holm
 
 __getattr__, __dir__, __all__ = attach(__name__)

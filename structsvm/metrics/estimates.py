@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from structsvm.common.checks import BadInput, check_fraction, check_positive, counted
 from structsvm.common.notebook import html_by
-from structsvm.metrics.intervals import student_mean
-from structsvm.metrics.significance import Comparison, student_comparison
+from structsvm.metrics.results import EvaluationResult
+from structsvm.metrics.significance import Comparison, comparison_of
+from structsvm.metrics.tests import mean_of
 from structsvm.protocols import Float
 from structsvm.queries import warn_user
 
@@ -25,7 +26,7 @@ class Estimate(NamedTuple):
     name : str
         Name of the measure.
     mean, lower, upper : float
-        The estimate and the ends of its interval, clipped to the range of the measure.
+        The estimate and the ends of its interval, clipped to the range of the measure; NaN if all values are equal.
     n_queries : int
         Number of held-out queries.
     half_width : float
@@ -39,7 +40,8 @@ class Estimate(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> found = estimate_of("map", np.array([0.2, 0.4, 0.6, 0.3, 0.5, 0.4, 0.2, 0.6, 0.5, 0.3]))
+    >>> values = np.array([0.2, 0.4, 0.6, 0.3, 0.5, 0.4, 0.2, 0.6, 0.5, 0.3])
+    >>> found = estimate_of(EvaluationResult("map", values.mean(), values, np.arange(10), (0.0, 1.0)))
     >>> found
     map on new queries 0.400 [0.283, 0.517] (10 queries); for ±0.1 judge about 14
     >>> found.queries_for(0.02)
@@ -56,15 +58,18 @@ class Estimate(NamedTuple):
     difference: Comparison | None = None
 
     def queries_for(self, half_width: float) -> int:
-        """Return the approximate number of queries for which the interval would be ``mean +- half_width``."""
+        """Return the approximate number of queries for which the interval would be ``mean +- half_width``.
+
+        Raise BadInput if there is no interval, as all values are equal.
+        """
         check_positive("half_width", half_width)
+        if math.isnan(self.half_width):
+            raise BadInput("estimate", "expected values that differ, got equal values for all queries")
         return math.ceil(self.n_queries * (self.half_width / half_width) ** 2)
 
     def __repr__(self) -> str:
-        text = (
-            f"{self.name} on new queries {self.mean:.3f} [{self.lower:.3f}, {self.upper:.3f}] "
-            f"({counted(query=self.n_queries)})"
-        )
+        ends = _ends(self.lower, self.upper)
+        text = f"{self.name} on new queries {self.mean:.3f} {ends} ({counted(query=self.n_queries)})"
         if self.half_width > 0:
             nicer = _nice(self.half_width)
             n = self.queries_for(nicer)
@@ -84,9 +89,13 @@ def _nice(half: float) -> float:
     return float(f"{next(f * power for f in (5, 2, 1, 0.5) if f * power < half):.1g}")
 
 
+def _ends(lower: float, upper: float) -> str:
+    return "[no interval: all values are equal]" if math.isnan(lower) else f"[{lower:.3f}, {upper:.3f}]"
+
+
 def _verdict(found: Comparison) -> str:
     p = "" if math.isnan(found.p_value) else f", p = {found.p_value:.2g}"
-    interval = f"[{found.lower:.3f}, {found.upper:.3f}]{p}"
+    interval = f"{_ends(found.lower, found.upper)}{p}"
     if found.lower > 0:
         return f"better than the baseline by {found.mean_difference:.3f} {interval}"
     if found.upper < 0:
@@ -95,8 +104,7 @@ def _verdict(found: Comparison) -> str:
 
 
 def estimate_of(
-    name: str,
-    values: Float,
+    held_out: EvaluationResult,
     weights: Float | None = None,
     *,
     baseline: Float | None = None,
@@ -105,6 +113,7 @@ def estimate_of(
 ) -> Estimate:
     """Return the estimate, given one value per held-out query and, optionally, the values of a baseline."""
     check_fraction("level", level)
+    values = held_out.per_query
     n = int(values.size)
     if n < FEWEST:
         problem = f"expected at least {FEWEST} held-out queries of positive weight, got {n}"
@@ -114,14 +123,14 @@ def estimate_of(
             f"estimate: {n} queries are few; intervals from fewer than {FEW} contain the mean less often than "
             "their level states, and there is no p-value"
         )
-    found = student_mean(values, weights, wider=wider)
-    half = found.half(level)
-    most = math.inf if values.max() > 1 or name.startswith("dcg") else 1.0
+    found = mean_of(values, weights, wider=wider)
     difference = None
     if baseline is not None:
-        difference = student_comparison(values - baseline, weights, wider=wider, level=level)
-        ends = max(-most, difference.lower), min(most, difference.upper)
-        p = math.nan if n < FEW else difference.p_value
-        difference = difference._replace(lower=ends[0], upper=ends[1], p_value=p)
-    ends = max(0.0, found.mean - half), min(most, found.mean + half)
-    return Estimate(name, found.mean, *ends, n, half, level, difference)
+        most = held_out.bounds[1] - held_out.bounds[0]
+        difference = comparison_of(
+            values - baseline, weights=weights, bounds=(-most, most), wider=wider, level=level
+        )
+        if n < FEW:
+            difference = difference._replace(p_value=math.nan)
+    ends = found.interval(level, held_out.bounds)
+    return Estimate(held_out.name, found.mean, *ends, n, found.half(level), level, difference)

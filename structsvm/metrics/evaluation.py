@@ -16,6 +16,7 @@ from structsvm.metrics.measures import CONVENTIONS, MEASURES, Convention, Measur
 from structsvm.metrics.ranks_and_ties import TIES, Ranking, Ties, rank_queries
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.run_table import RunTable
+from structsvm.metrics.tests import UNBOUNDED
 from structsvm.protocols import Float
 from structsvm.queries import Grouping, group_queries, one_query, refuse_first, warn_user
 
@@ -317,7 +318,7 @@ def evaluate_part(
     values[undefined] = _EMPTY_VALUE[empty]
     counted = values[~undefined] if empty == "skip" else values
     mean = float(counted.mean()) if counted.size else math.nan
-    result = EvaluationResult(measure_name(name), mean, values, grouping.query_ids)
+    result = EvaluationResult(measure_name(name), mean, values, grouping.query_ids, measure.bounds)
     return Part(result, bool(undefined.all()), None if measure.compute is roc_area else ranking, ties)
 
 
@@ -332,6 +333,11 @@ def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping)
             raise BadInput(name, problem, at=f", query {grouping.query_ids[q]}")
         values[q] = value
     return EvaluationResult(name, float(values.mean()), values, grouping.query_ids)
+
+
+def bounds_of(measure: Any) -> tuple[float, float]:
+    """Return the range of a measure given by name; the range of a function is unknown."""
+    return UNBOUNDED if callable(measure) else _parse(measure)[0].bounds
 
 
 def measure_name(measure: Any) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.metrics.ranks_and_ties import Ranking, Runs, Ties, segment_sum, sort_segments
+from structsvm.metrics.tests import UNBOUNDED
 from structsvm.protocols import Float, Int
 from structsvm.queries import places_in
 
@@ -80,11 +81,15 @@ Values = tuple[Float, NDArray[np.bool_]]
 
 
 class Measure(NamedTuple):
-    """A measure; ``cutoff`` states whether its name has a suffix ``@k``: "never", "optional" or "required"."""
+    """A measure; ``cutoff`` states whether its name has a suffix ``@k``: "never", "optional" or "required".
+
+    ``bounds`` is the range of its values, to which intervals are clipped.
+    """
 
     compute: Callable[[Ranking, MeasureOptions], Values]
     cutoff: str
     description: str
+    bounds: tuple[float, float] = (0.0, 1.0)
 
 
 def average_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -260,7 +265,7 @@ MEASURES: dict[str, Measure] = {
     "precision": Measure(precision, "required", "relevant rows among the first k, divided by k"),
     "recall": Measure(recall, "required", "relevant rows among the first k, divided by all relevant rows"),
     "ndcg": Measure(ndcg, "optional", "discounted gain divided by that of the best ranking"),
-    "dcg": Measure(dcg, "optional", "discounted gain"),
+    "dcg": Measure(dcg, "optional", "discounted gain", UNBOUNDED),
     "err": Measure(expected_reciprocal_rank, "optional", "expected reciprocal rank (Chapelle et al. 2009)"),
     "roc": Measure(roc_area, "never", "area under the ROC curve; equal scores count half"),
 }

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from structsvm.common.checks import check_fraction, counted
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
-from structsvm.metrics.intervals import student_mean
+from structsvm.metrics.tests import UNBOUNDED, mean_of
 from structsvm.protocols import Float
 
 
@@ -28,6 +28,8 @@ class EvaluationResult:
         One value per query; NaN if ``empty="skip"`` left the query out.
     query_ids : ndarray of int64 or str, shape (n_queries,)
         Query of each value; queries are in the order of their first rows.
+    bounds : tuple of two floats
+        Range of the measure; infinite for a function and for DCG.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class EvaluationResult:
     mean: float
     per_query: Float
     query_ids: NDArray[Any]
+    bounds: tuple[float, float] = UNBOUNDED
 
     def __repr__(self) -> str:
         left_out = int(np.isnan(self.per_query).sum())
@@ -51,7 +54,7 @@ class EvaluationResult:
         return f"EvaluationResult({self.name} {self.mean:.4f}, {queries}{note})"
 
     def interval(self, *, level: float = 0.95) -> tuple[float, float]:
-        """Return Student's t interval of the mean over queries, clipped at 0 and, for values up to 1, at 1.
+        """Return Student's t interval of the mean over queries, clipped to the range of the measure.
 
         Parameters
         ----------
@@ -61,7 +64,7 @@ class EvaluationResult:
         Returns
         -------
         tuple of two floats
-            Lower and upper end of the interval; NaN for a single query.
+            Lower and upper end of the interval; NaN if all values are equal, as for a single query.
 
         Examples
         --------
@@ -72,11 +75,7 @@ class EvaluationResult:
         """
         check_fraction("level", level)
         values = self.per_query[~np.isnan(self.per_query)]
-        if values.size < 2:
-            return math.nan, math.nan
-        found = student_mean(values)
-        half, most = found.half(level), math.inf if values.max() > 1 else 1.0
-        return max(0.0, found.mean - half), min(most, found.mean + half)
+        return mean_of(values).interval(level, self.bounds) if values.size else (math.nan, math.nan)
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per query and one column, named after the measure.

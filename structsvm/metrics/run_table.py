@@ -11,7 +11,8 @@ from structsvm.common.checks import check_choice
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.metrics.results import EvaluationResult
-from structsvm.metrics.significance import Comparison, Test, compare, holm
+from structsvm.metrics.significance import Comparison, Test, compare
+from structsvm.metrics.tests import holm
 from structsvm.protocols import Float
 
 _MARK = "†"
@@ -51,7 +52,7 @@ class RunTable:
     good  1.0000    1.0000
     bad   0.7500    0.8155
     >>> table.against("bad", test="t").comparisons["good", "map"]
-    Comparison(+0.2500 [-2.9266, 3.4266], 1 win, 0 losses, 1 tie, p = 0.5 by t)
+    Comparison(+0.2500 [-1.0000, 1.0000], 1 win, 0 losses, 1 tie, p = 1 by sign)
     """
 
     names: tuple[str, ...]
@@ -73,7 +74,7 @@ class RunTable:
         ----------
         baseline : str
             Name of the run to compare with.
-        test : {"wilcoxon", "t", "randomization"}, default="wilcoxon"
+        test : {"wilcoxon", "t", "sign", "randomization"}, default="wilcoxon"
             As in :func:`structsvm.metrics.compare`.
         level : float, default=0.95
             Level of the intervals and of the marks; p-values are adjusted by Holm's method over all runs and

@@ -1,7 +1,7 @@
-"""Paired comparison of two systems over queries, and corrections for several comparisons.
+"""Paired comparison of two systems over queries.
 
-:func:`compare` computes one test without correction, and :func:`holm` corrects the p-values of several tests. The tests
-of ``structsvm compare`` are corrected in ``structsvm.cli.studies.folds.results``, those of a table in ``run_table``.
+:func:`compare` computes one test without correction. The tests of ``structsvm compare`` are corrected in
+``structsvm.cli.studies.folds.results``, those of a table in ``run_table``.
 """
 
 import math
@@ -9,23 +9,27 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.notebook import html_by
-from structsvm.metrics.intervals import student_mean
 from structsvm.metrics.results import EvaluationResult
+from structsvm.metrics.tests import (
+    DECIMALS,
+    UNBOUNDED,
+    TestResult,
+    holm,
+    mean_of,
+    randomization,
+    sign,
+    student,
+    wilcoxon,
+)
 from structsvm.protocols import Float
-from structsvm.queries import refuse_first
 
-Test = Literal["wilcoxon", "t", "randomization"]
-TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
+Test = Literal["wilcoxon", "t", "sign", "randomization"]
+TESTS: tuple[Test, ...] = ("wilcoxon", "t", "sign", "randomization")
 
-# differences that are due only to the order of summation count as ties
-_DECIMALS = 12
-_ROUNDING = 1e-12
-_BLOCK = 1 << 20
-"""Number of random signs that the randomization test draws at once."""
+_ROUNDING = 10.0**-DECIMALS
 
 
 class Comparison(NamedTuple):
@@ -38,14 +42,15 @@ class Comparison(NamedTuple):
     wins, losses, ties : int
         Number of queries for which ``a`` is larger than, smaller than and equal to ``b``.
     statistic : float
-        Wilcoxon's signed rank statistic, the smaller of the two rank sums; Student's t; or the mean difference in the
+        Sum of Wilcoxon's signed ranks; Student's t; number of wins in the sign test; or the mean difference in the
         randomization test.
     p_value : float
         Two-tailed p-value; 1 if the systems are equal on all queries.
     lower, upper : float
-        Interval of the mean difference by Student's t; NaN for a single query.
+        Interval of the mean difference by Student's t, clipped to the range of the measure; NaN if all differences are
+        equal, as for a single query.
     test : str
-        Name of the test.
+        Name of the test that was computed.
     level : float
         Level of the interval.
 
@@ -67,16 +72,14 @@ class Comparison(NamedTuple):
     p_value: float
     lower: float = math.nan
     upper: float = math.nan
-    test: Test = "wilcoxon"
+    test: str = "wilcoxon"
     level: float = 0.95
 
     def __repr__(self) -> str:
         counts = [(self.wins, "win", "wins"), (self.losses, "loss", "losses"), (self.ties, "tie", "ties")]
         told = ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts)
-        return (
-            f"Comparison({self.mean_difference:+.4f} [{self.lower:.4f}, {self.upper:.4f}], {told}, "
-            f"p = {self.p_value:.3g} by {self.test})"
-        )
+        ends = "" if math.isnan(self.lower) else f" [{self.lower:.4f}, {self.upper:.4f}]"
+        return f"Comparison({self.mean_difference:+.4f}{ends}, {told}, p = {self.p_value:.3g} by {self.test})"
 
     def _repr_html_(self) -> str:
         return html_by("comparison")(self)
@@ -101,14 +104,14 @@ def compare(
     a, b : EvaluationResult or array-like of float, shape (n_queries,)
         Results of :func:`structsvm.metrics.evaluate` for the same measure, which are matched by query id; or values in
         the same order of queries.
-    test : {"wilcoxon", "t", "randomization"}, default="wilcoxon"
-        Wilcoxon's signed rank test, which drops ties as in Wilcoxon (1945); Student's paired t-test; or Fisher's
-        randomization test, which flips the signs of the differences at random (Smucker, Allan and Carterette, CIKM
-        2007).
+    test : {"wilcoxon", "t", "sign", "randomization"}, default="wilcoxon"
+        Wilcoxon's signed rank test, which drops ties as in Wilcoxon (1945); Student's paired t-test; the binomial sign
+        test, which drops ties; or Fisher's randomization test, which flips the signs of the differences at random
+        (Smucker, Allan and Carterette, CIKM 2007).
     level : float, default=0.95
         Level of the interval of the mean difference.
     n_resamples : int, default=10000
-        Number of random sign vectors of the randomization test; if there are at most this many, all are enumerated.
+        Number of random sign vectors of the randomization test.
     random_state : int, default=0
         Seed of the random signs.
 
@@ -118,9 +121,12 @@ def compare(
 
     Notes
     -----
-    The p-value of Wilcoxon's test is computed by ``scipy.stats.wilcoxon`` with its defaults for differences rounded to
-    12 decimals, so that equal differences share a rank. It is exact for few queries, and uses the normal approximation
-    for many (in SciPy 1.17, for more than 50, or more than 13 if absolute differences are tied).
+    Differences are rounded to 12 decimals, so that equal differences share a rank. The p-value of Wilcoxon's test is
+    exact for up to 50 differences that are not zero, with and without ties, and that of the randomization test for
+    fewer than 30; for more, the former is that of the normal distribution, and the latter is estimated from
+    ``n_resamples`` random sign vectors. Wilcoxon's p-value is that of ``scipy.stats.wilcoxon``, except for 14 to 50
+    tied differences, where SciPy approximates. If all differences are equal, and for fewer than 30 that are not zero
+    and have the same absolute value, the t test is replaced by the sign test, which is exact.
 
     Examples
     --------
@@ -139,28 +145,44 @@ def compare(
     check_fraction("level", level)
     check_whole("n_resamples", n_resamples, 1)
     difference = _differences(*paired(a, b))
-    found = student_comparison(difference, level=level)
-    if test == "t" or not found.wins + found.losses:
-        return found._replace(test=test)
     if test == "randomization":
-        p_value = _randomized(difference, n_resamples, random_state)
-        return found._replace(statistic=found.mean_difference, p_value=p_value, test=test)
-    from scipy.stats import wilcoxon
-
-    outcome = wilcoxon(difference[difference != 0])
-    return found._replace(statistic=float(outcome.statistic), p_value=float(outcome.pvalue), test=test)
+        result = randomization(difference, n_resamples=n_resamples, random_state=random_state)
+    else:
+        result = _COMPUTE[test](difference)
+    return comparison_of(difference, result, bounds=_difference_bounds(a, b), level=level)
 
 
-def student_comparison(
-    difference: Float, weights: Float | None = None, *, wider: float = 1.0, level: float = 0.95
+_COMPUTE = {"wilcoxon": wilcoxon, "t": student, "sign": sign}
+
+
+def comparison_of(
+    difference: Float,
+    result: TestResult | None = None,
+    weights: Float | None = None,
+    *,
+    bounds: tuple[float, float] = UNBOUNDED,
+    wider: float = 1.0,
+    level: float = 0.95,
 ) -> Comparison:
-    """Return the comparison by Student's t test of differences per query, with the error of :func:`student_mean`."""
+    """Return the comparison with given differences per query, with the interval of :func:`mean_of`.
+
+    Without the result of a test, the p-value belongs to this interval. It is that of the sign test if the differences
+    have no spread.
+    """
+    found = mean_of(difference, weights, wider=wider)
+    statistic, p_value, _, test = result or TestResult(*found.student(), difference.size, "t")
+    if result is None and math.isnan(found.error):
+        statistic, p_value, _, test = sign(difference)
     wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
-    found = student_mean(difference, weights, wider=wider)
-    statistic, p_value = found.test() if wins + losses else (0.0, 1.0)
-    counts, half = (wins, losses, difference.size - wins - losses), found.half(level)
-    ends = found.mean - half, found.mean + half
-    return Comparison(found.mean, *counts, statistic, p_value, *ends, "t", float(level))
+    counts, ends = (wins, losses, difference.size - wins - losses), found.interval(level, bounds)
+    return Comparison(found.mean, *counts, statistic, p_value, *ends, test, float(level))
+
+
+def _difference_bounds(a: Any, b: Any) -> tuple[float, float]:
+    """Return the range of the differences of two results."""
+    if not isinstance(a, EvaluationResult):
+        return UNBOUNDED
+    return a.bounds[0] - b.bounds[1], a.bounds[1] - b.bounds[0]
 
 
 def _differences(a: Float, b: Float) -> Float:
@@ -174,68 +196,10 @@ def _differences(a: Float, b: Float) -> Float:
         query = int(np.argmax(one_sided))
         problem = f"expected values in both systems, got {a[query]} and {b[query]}"
         raise BadInput(f"query {query}", problem, "use the same labels and the same empty= policy for both")
-    difference = np.round((a - b)[~np.isnan(a)], _DECIMALS)
+    difference = np.round((a - b)[~np.isnan(a)], DECIMALS)
     if difference.size == 0:
         raise BadInput("a and b", "expected at least one query with values, got none")
     return difference
-
-
-def _randomized(difference: Float, n_resamples: int, seed: int) -> float:
-    """Return the share of sign vectors whose sum is at least as far from 0 as the observed sum; a random sample of
-    vectors includes the observed one."""
-    sizes = np.abs(difference[difference != 0])
-    observed = abs(float(difference.sum())) * (1.0 - 1e-12)
-    n = sizes.size
-    if n < 63 and 2**n <= n_resamples:
-        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, np.newaxis] >> np.arange(n)) & 1)
-        return float((np.abs((signs * sizes).sum(axis=1)) >= observed).mean())
-    rng = np.random.default_rng(seed)
-    as_far, step = 0, max(1, _BLOCK // n)
-    for start in range(0, n_resamples, step):
-        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, n_resamples - start), n))
-        as_far += int((np.abs((signs * sizes).sum(axis=1)) >= observed).sum())
-    return (1 + as_far) / (1 + n_resamples)
-
-
-def p_values(p: ArrayLike) -> Float:
-    """Return p-values of several comparisons as an array; raise BadInput for other input."""
-    values = np.asarray(p, dtype=np.float64)
-    if values.ndim != 1:
-        raise BadInput("p", f"expected one p-value per comparison, got shape {values.shape}")
-    refuse_first("p", values, ~((values >= 0) & (values <= 1)), "a number in [0, 1]")
-    return values
-
-
-def holm(p: ArrayLike) -> Float:
-    """Return Holm's step-down adjusted p-values, which bound the probability of any false rejection.
-
-    If all hypotheses with adjusted p-values of at most alpha are rejected, the probability of a false rejection is at
-    most alpha, for any dependence between the comparisons. This also holds for always-valid p-values.
-
-    Parameters
-    ----------
-    p : array-like, shape (n_comparisons,)
-        p-values of the comparisons.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_comparisons,)
-
-    Notes
-    -----
-    Holm, A simple sequentially rejective multiple test procedure (Scand. J. Statist. 1979).
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    array([0.03, 0.06, 0.06])
-    """
-    values = p_values(p)
-    order = np.argsort(values, kind="stable")
-    adjusted = np.empty_like(values)
-    factors = np.arange(len(values), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(factors * values[order]), 1.0)
-    return adjusted
 
 
 def paired(a: Any, b: Any) -> tuple[Float, Float]:

@@ -77,7 +77,9 @@ def comparison(result: Any) -> str:
     """Return the view of a comparison: difference with interval, numbers of wins, losses and ties, and p-value."""
     cells = {
         "difference": f"{result.mean_difference:+.4f}",
-        f"{100 * result.level:g}% interval": f"{result.lower:+.4f} to {result.upper:+.4f}",
+        f"{100 * result.level:g}% interval": "–"
+        if result.lower != result.lower
+        else f"{result.lower:+.4f} to {result.upper:+.4f}",
         **{name: str(getattr(result, name)) for name in ("wins", "losses", "ties")},
         f"p ({result.test})": p_value(result.p_value),
     }

@@ -10,7 +10,9 @@ from structsvm.estimators.choosing_C import crossed, select_C
 from structsvm.estimators.cross_validation import cross_validate_C
 from structsvm.metrics import compare, evaluate
 from structsvm.metrics.estimates import estimate_of
-from structsvm.metrics.intervals import student_mean
+from structsvm.metrics.evaluation import bounds_of
+from structsvm.metrics.results import EvaluationResult
+from structsvm.metrics.tests import mean_of
 from structsvm.oracles import get_oracle
 from structsvm.readers import make_ranking
 from structsvm.trainers.contract import Options, Start
@@ -67,26 +69,30 @@ def test_crossed_columns_of_noise_are_unbiased_and_the_best_is_above(selection):
     assert np.mean(best) > 0.25
 
 
+def held(name, values):
+    return EvaluationResult(name, values.mean(), values, np.arange(values.size), bounds_of(name))
+
+
 def test_the_interval_is_students():
     rng = np.random.default_rng(0)
     a, b = rng.random(15), rng.random(15)
-    found, plain = estimate_of("map", a, baseline=b, wider=1.0), compare(a, b, test="t")
+    found, plain = estimate_of(held("map", a), baseline=b, wider=1.0), compare(a, b, test="t")
     assert found.difference[:6] == pytest.approx(plain[:6], rel=1e-9)
     assert (found.difference.lower, found.difference.upper) == pytest.approx((plain.lower, plain.upper))
     expected = stats.t.interval(0.9, 14, a.mean(), 1.1 * a.std(ddof=1) / np.sqrt(15))
-    found = estimate_of("map", a, level=0.9)
+    found = estimate_of(held("map", a), level=0.9)
     assert (found.lower, found.upper) == pytest.approx(expected)
     assert found.queries_for(found.half_width) == 15
     assert found.queries_for(found.half_width / 2) == 60
     # equal weights are none, a query of weight 2 is no two queries; ends are cut to the range of the measure
-    assert student_mean(a, np.full(15, 2.0)) == pytest.approx(student_mean(a))
+    assert mean_of(a, np.full(15, 2.0)) == pytest.approx(mean_of(a))
     weights = rng.integers(1, 4, 15).astype(float)
     p = weights / weights.sum()
     mean = p @ a
     error = np.sqrt(15 / 14 * (p**2 @ (a - mean) ** 2))
-    assert student_mean(a, weights) == pytest.approx((mean, error, 1 / (p @ p) - 1))
-    high = estimate_of("map", np.r_[np.ones(11), 0.0])
-    assert (high.upper, estimate_of("dcg@10", 9 * a).upper > 1) == (1.0, True)
+    assert mean_of(a, weights) == pytest.approx((mean, error, 1 / (p @ p) - 1))
+    high = estimate_of(held("map", np.r_[np.ones(11), 0.0]))
+    assert (high.upper, estimate_of(held("dcg@10", 9 * a)).upper > 1) == (1.0, True)
     result = evaluate("map", DATA.y, DATA.X[:, 0], qid=DATA.qid)
     assert result.interval(level=0.9) == pytest.approx(
         stats.t.interval(0.9, 29, result.mean, stats.sem(result.per_query))
@@ -117,9 +123,9 @@ def test_estimate_uses_the_folds_and_scores_of_the_search(ids):
     mixed = np.random.default_rng(0).permutation(DATA.n_rows)
     tied = evaluate("map", DATA.y, column, qid=qid, ties="average").per_query
     used = np.arange(30) != 7
-    slow = student_mean((values - tied)[used], weights[used], wider=1.1)
+    slow = mean_of((values - tied)[used], weights[used], wider=1.1)
     assert other.mean_difference == pytest.approx(slow.mean)
-    assert other.p_value == pytest.approx(slow.test()[1])
+    assert other.p_value == pytest.approx(slow.student()[1])
     plain = search(qid=qid)
     scores = DATA.X[:, 1]  # without ties
     result = evaluate("map", DATA.y, scores, qid=qid)

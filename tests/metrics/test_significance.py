@@ -15,8 +15,9 @@ def exact_p(difference):
     ranks = rankdata(np.abs(difference))
     total = ranks.sum()
     observed = min(ranks[difference > 0].sum(), ranks[difference < 0].sum())
+    signed = (np.sign(difference) * ranks).sum()
     sums = [sum(itertools.compress(ranks, signs)) for signs in itertools.product([0, 1], repeat=len(ranks))]
-    return float(np.mean([min(s, total - s) <= observed for s in sums])), observed
+    return float(np.mean([min(s, total - s) <= observed for s in sums])), signed
 
 
 def test_exact_for_few_queries():
@@ -38,8 +39,10 @@ def test_exact_for_few_queries():
 
 
 def test_all_equal_is_no_difference():
-    for test in ("wilcoxon", "t", "randomization"):
-        assert compare([0.5, 0.25], [0.5, 0.25], test=test)[:8] == (0.0, 0, 0, 2, 0.0, 1.0, 0.0, 0.0)
+    for test in ("wilcoxon", "t", "sign", "randomization"):
+        found = compare([0.5, 0.25], [0.5, 0.25], test=test)
+        assert found[:6] == (0.0, 0, 0, 2, 0.0, 1.0)
+        assert np.isnan([found.lower, found.upper]).all()
     assert compare([0.1 + 0.2], [0.3]).ties == 1
 
 
@@ -55,7 +58,8 @@ def test_student_as_scipy_has_it():
     assert (found.statistic, found.p_value) == pytest.approx((theirs.statistic, theirs.pvalue))
     assert (found.lower, found.upper) == pytest.approx(tuple(theirs.confidence_interval(0.9)))
     alike = compare([1.0, 2.0], [0.5, 1.5], test="t")
-    assert (alike.p_value, alike.statistic, alike.lower) == (0.0, np.inf, 0.5)
+    assert (alike.p_value, alike.statistic, alike.test) == (0.5, 2, "sign")
+    assert np.isnan([alike.lower, alike.upper]).all()
     assert compare([1.0], [0.5], test="t").p_value == 1.0
     assert np.isnan(compare([1.0], [0.5]).lower)
 
@@ -89,7 +93,7 @@ def result(name, qid):
 
 test_bad_input = rejections(
     lambda a, b, options: compare(a, b, **options),
-    ([1], [0], {"test": "sign"}, "test='sign': expected one of 'wilcoxon'"),
+    ([1], [0], {"test": "z"}, "test='z': expected one of 'wilcoxon'"),
     ([1], [0], {"level": 1}, "level=1"),
     ([1], [0], {"n_resamples": 0}, "n_res"),
     ([1, 2], [1], {}, r"got \(2,\) and \(1,\)"),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.metrics.significance import holm as holm
+    from structsvm.metrics.tests import holm as holm
     from structsvm.online.statistics.always_valid import ConfidenceSequence as ConfidenceSequence
     from structsvm.online.statistics.always_valid import confidence_sequence as confidence_sequence
     from structsvm.online.statistics.analysis import Analysis as Analysis

@@ -18,6 +18,7 @@ from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.common.portable.arrays import dot
+from structsvm.metrics import tests
 from structsvm.online.arena.evidence import log_evidence, shown_best, thresholds
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.statistics import significance
@@ -57,6 +58,7 @@ class PairComparison:
     unit_wins: int | None = None
     unit_losses: int | None = None
     log_evidence: tuple[float, float] = (0.0, 0.0)
+    test: str = "t"
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Analysis:
     estimand : str
         Description of the number that all means, intervals, p-values and needed queries refer to.
     test, statistic, correction, cluster : str or None
-        Settings of the analysis.
+        Settings of the analysis; ``test`` of a pair names the test that decided it.
     alpha, power : float
         Level of the decision and of the intervals, and power of the test with ``queries_needed`` queries.
     pairs : tuple of PairComparison
@@ -95,10 +97,12 @@ class Analysis:
           probabilistic, optimized and SOSM) is randomised: it counts as a win or loss, according to its sign, with
           probability ``|outcome|``, otherwise as a tie;
         * ``mean``, ``lower``, ``upper``: estimate of the ``estimand`` and its ``1 - alpha`` t interval for a log of
-          fixed size;
-        * ``p_values``: uncorrected p-value of each test that keeps its level for the method; ``p_value``: p-value of
-          the chosen test, corrected for the number of pairs;
-        * ``leader``: the ranker that the statistic of the chosen test favours; None if the statistic is zero. If one
+          fixed size, NaN if all values are equal;
+        * ``p_values``: uncorrected p-value of each test that keeps its level for the method and the number of queries;
+          ``p_value``: p-value of the test that decides, corrected for the number of pairs; ``test``: the name of this
+          test. Below 30 queries (or clusters) with a difference, the t and the z test exceed their level. The exact
+          randomization test of the mean then decides in their place or, for fractional outcomes, the sign test;
+        * ``leader``: the ranker that the statistic of this test favours; None if the statistic is zero. If one
           ranker has many small wins and the other few large wins, a sign or Wilcoxon test may disagree with the mean;
         * ``queries_needed``: total number of queries at which a test of the mean reaches ``alpha`` with the chosen
           ``power``, if the data are typical; infinity if the mean is zero or the mean does not favour the leader;
@@ -241,9 +245,10 @@ def analyse(
         :func:`~structsvm.online.statistics.read_credits` for large logs, or from
         :func:`~structsvm.clicks.read_team_draft_table` for a table.
     test : {"t", "z", "sign", "wilcoxon"}
-        The test that decides; the result contains the p-values of all tests. "wilcoxon" requires a statistic that is
-        symmetric for indifferent users: team draft, balanced or document constraints. "sign" counts randomised wins
-        if outcomes are fractional.
+        The test that decides; the result contains the p-values of all tests. In place of "t" and "z", an exact test
+        decides below 30 queries (or clusters) with a difference (``PairComparison.test``). "wilcoxon" requires a
+        statistic that is symmetric for indifferent users: team draft, balanced or document constraints. "sign" counts
+        randomised wins if outcomes are fractional.
     alpha : float, default=0.05
         Level of the decision and of the intervals.
     power : float, default=0.8
@@ -457,41 +462,41 @@ def compared(
     ``outcomes`` are the numbers of won, lost and tied queries, and ``drawn`` the numbers of units that the randomised
     sign test counts as won and lost.
     """
-    from scipy.special import stdtrit
-
-    n = int(counts.sum())
-    mean = dot(values, counts) / n
-    square = dot((values - mean) ** 2, counts)
-    error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
-    reach = float(stdtrit(n - 1, 1 - settings.alpha / 2)) * error if n > 1 else math.inf
-    z = t = significance.as_result(*significance.mean_p(mean, error, n, True), n)
-    # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so their z test is Student's t.
-    if not clustered:
-        z = significance.as_result(*significance.mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
-    results = {"z": z, "t": t}
-    # A sign or rank test keeps its level only if the statistic is symmetric for indifferent users. Methods of DRAWN
-    # have fractional outcomes of mean zero without this symmetry: their signs are randomised, and ranks are not tested.
-    if method not in DRAWN:
-        rounded = np.round(values, significance.DECIMALS)
-        drawn = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
-        results["wilcoxon"] = _wilcoxon(rounded, counts)
+    found = tests.mean_of(values, counts=counts)
+    n, mean = int(counts.sum()), found.mean
+    # A sign, rank or randomization test keeps its level only if the statistic is symmetric for indifferent users.
+    # Methods of DRAWN have fractional outcomes of mean zero without this symmetry: their signs are randomised.
+    results = {}
     if drawn is not None:
-        results = {"sign": significance.as_result(*significance.sign_p(drawn[0], sum(drawn))), **results}
+        results["sign"] = tests.sign_of_counts(*drawn)
+    elif method not in DRAWN:
+        results["sign"] = tests.sign(values, counts)
+    few = tests.n_nonzero(values, counts) < tests.EXACT
+    if not few:
+        t = tests.student(values, counts)
+        # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so theirs is Student's t.
+        results |= {"z": t if clustered else tests.normal(values, counts), "t": t}
+    if method not in DRAWN:
+        results["wilcoxon"] = tests.wilcoxon(values, counts)
+        if few:
+            results["randomization"] = tests.randomization(values, counts)
     test, level = settings.test, settings.level(n_pairs)
+    if few and test in ("t", "z"):
+        test = "sign" if method in DRAWN else "randomization"
     if test not in results:
         raise BadInput("test", f"expected one of {', '.join(results)} for this log", value=test)
-    chosen, sign = results[test], results.get("sign")
-    # the statistic of the sign test is the number of wins, with mean n / 2 for equal rankers
-    direction = int(np.sign(chosen.statistic - (chosen.n / 2 if test == "sign" else 0.0)))
-    # if the mean and the test favour different rankers, no number of queries suffices
+    chosen, sign, direction = results[test], results.get("sign"), results[test].direction
+    # if the mean and the test favour different rankers, no number of queries suffices; no test reaches the level with
+    # fewer units than the sign test with equal signs
     needed, met = math.inf, per_unit > 0
     if met and np.sign(mean) == direction:
-        needed = per_unit * units_needed(mean, square / n, n, level, settings.power)
+        variance = dot((values - mean) ** 2, counts) / n
+        needed = per_unit * max(units_needed(mean, variance, n, level, settings.power), 1 - math.log2(level))
     # only rounding can move a value beyond the bound
     unit = np.clip(values / bound, -1.0, 1.0)
     lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
     return PairComparison(
-        *(*names, *outcomes, mean, mean - reach, mean + reach),
+        *(*names, *outcomes, mean, *found.interval(1 - settings.alpha)),
         p_values={name: result.p_value for name, result in results.items()},
         p_value=chosen.p_value,
         leader={1: names[0], -1: names[1]}.get(direction),
@@ -503,6 +508,7 @@ def compared(
         log_evidence=log_evidence((1.0 + unit) / 2.0, counts),
         unit_wins=None if sign is None else int(sign.statistic),
         unit_losses=None if sign is None else sign.n - int(sign.statistic),
+        test=chosen.test,
     )
 
 
@@ -515,21 +521,6 @@ def corrected(pairs: Sequence[PairComparison], settings: Settings) -> tuple[Pair
         replace(pair, p_value=p, always_valid_p_value=q)
         for pair, p, q in zip(pairs, p_values, always, strict=True)
     )
-
-
-def _wilcoxon(values: Float, counts: Int) -> significance.TestResult:
-    """Return the result of :func:`wilcoxon_test`, given the distinct values and their counts."""
-    from scipy.special import ndtr
-
-    own = values != 0
-    size, which = np.unique(np.abs(values[own]), return_inverse=True)
-    alike = np.bincount(which, counts[own], minlength=len(size))
-    # tied values share their mean rank: the last rank of the group minus half of (group size - 1)
-    rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
-    n = int(counts[own].sum())
-    W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
-    z = W / math.sqrt(variance) if n else 0.0
-    return significance.TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
 
 
 def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:

@@ -1,6 +1,7 @@
 """Reports of the analysis of a click log: text for a terminal, and an HTML page."""
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -51,7 +52,7 @@ def page(
             ),
             pages.paragraph(
                 f"Difference: {answer.estimand}, {pair.a} minus {pair.b}. p: p-values of several tests; the "
-                f"{answer.test} test decides. Always valid results hold however often the log is analysed.",
+                f"{pair.test} test decides. Always valid results hold however often the log is analysed.",
                 small=True,
             ),
         ]
@@ -116,15 +117,21 @@ def _headline(answer: Analysis) -> str:
         least = " at least" if len(tied) > 1 else ""
         return (
             f"not decided; {answer.leader} leads, but does not differ significantly from {others} "
-            f"(p{least} {_p(p)}, {answer.test} test{corrected})"
+            f"(p{least} {_p(p)}, {_tests(tied)}{corrected})"
         )
-    p = max(q.p_value for q in answer.pairs if answer.winner in (q.a, q.b))
+    won = [q for q in answer.pairs if answer.winner in (q.a, q.b)]
+    p = max(q.p_value for q in won)
     looked = (
         "valid even if the log is analysed while it grows"
         if answer.always_valid_winner == answer.winner
         else ("valid if the size of the log was fixed in advance; the always-valid p is not yet significant")
     )
-    return f"{answer.winner} (p {_p(p)}, {answer.test} test{corrected}), {looked}"
+    return f"{answer.winner} (p {_p(p)}, {_tests(won)}{corrected}), {looked}"
+
+
+def _tests(pairs: Sequence[PairComparison]) -> str:
+    """Return the names of the tests that decided the pairs."""
+    return " and ".join(f"{name} test" for name in dict.fromkeys(pair.test for pair in pairs))
 
 
 def _more(answer: Analysis) -> str:
@@ -154,17 +161,20 @@ def _by_t(answer: Analysis) -> str:
 
 def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     sure = f"{100 * (1 - answer.alpha):g}%"
+    interval = f"{pair.lower:+.4g} to {pair.upper:+.4g}"
+    if math.isnan(pair.lower):
+        interval = "no interval, as all values are equal"
     facts = [
         ("queries", f"{pair.a} ahead in {pair.wins:,}, {pair.b} in {pair.losses:,}; {pair.ties:,} ties"),
         (
             "difference",
-            f"{pair.mean:+.4g} {answer.statistic} per query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g}"
+            f"{pair.mean:+.4g} {answer.statistic} per query ({sure}: {interval}"
             f"; at all times: {pair.always_valid_lower:+.4g} to {pair.always_valid_upper:+.4g})",
         ),
         (
             "p",
             ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
-            + (f"; {answer.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else ""),
+            + (f"; {pair.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else ""),
         ),
     ]
     if answer.n_clusters is not None and pair.unit_wins is not None:

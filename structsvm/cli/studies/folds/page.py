@@ -63,7 +63,9 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
         entry: dict[str, Any] = {
             "method": m.name,
             "means": {name: m.mean(name) for name in measures.report},
-            "intervals": {name: list(map(number_or_none, m.interval(name))) for name in measures.report},
+            "intervals": {
+                name: list(map(number_or_none, m.result(name).interval())) for name in measures.report
+            },
             "C": list(m.Cs),
             "gap": m.gap,
             "unconverged": m.unconverged,
@@ -123,7 +125,7 @@ def page(results: Results, title: str) -> str:
 
 
 def _mean(m: MethodResult, name: str) -> str:
-    lower, upper = m.interval(name)
+    lower, upper = m.result(name).interval()
     return f"{m.mean(name):.4f}" + ("" if np.isnan(lower) else f" [{lower:.3f}, {upper:.3f}]")
 
 

@@ -36,7 +36,7 @@ from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
 from structsvm.metrics import Comparison, compare, holm
 from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
-from structsvm.metrics.evaluation import evaluate_part
+from structsvm.metrics.evaluation import bounds_of, evaluate_part
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import Leaders, leaders
 from structsvm.protocols import Float
@@ -82,6 +82,10 @@ class Measures:
                     raise (error.renamed(argument) if error.argument == "metric" else error) from None
 
 
+def _as_result(measure: str, values: Float) -> EvaluationResult:
+    return EvaluationResult(measure, float(values.mean()), values, np.arange(values.size), bounds_of(measure))
+
+
 @dataclass(frozen=True)
 class MethodResult:
     """The cells of one method, fold by fold."""
@@ -98,10 +102,9 @@ class MethodResult:
         """Return the mean over all test queries."""
         return float(self.per_query(measure).mean())
 
-    def interval(self, measure: str) -> tuple[float, float]:
-        """Return the 95 % interval of the mean over the test queries, by Student's t."""
-        values = self.per_query(measure)
-        return EvaluationResult(measure, self.mean(measure), values, np.arange(values.size)).interval()
+    def result(self, measure: str) -> EvaluationResult:
+        """Return the values of all test queries as a result."""
+        return _as_result(measure, self.per_query(measure))
 
     @property
     def query_ids(self) -> list[str]:
@@ -162,7 +165,7 @@ class Results:
     def against_baseline(self, method: MethodResult) -> Comparison:
         """Compare a method with the first baseline by the first measure (two-tailed Wilcoxon test over queries)."""
         base = next(m for m in self.methods if m.name == self.baseline)
-        return compare(*(m.per_query(self.measures.report[0]) for m in (method, base)))
+        return compare(*(m.result(self.measures.report[0]) for m in (method, base)))
 
     @cached_property
     def tests(self) -> Tests:
@@ -193,7 +196,7 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
     wider = WIDER if len(sizes) > 1 else 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the command itself warns about too few queries
-        return estimate_of(results.measures.select, values, baseline=baseline, wider=wider)
+        return estimate_of(_as_result(results.measures.select, values), baseline=baseline, wider=wider)
 
 
 def values_of_baseline(
@@ -265,8 +268,8 @@ class Tests(NamedTuple):
 def _tests_of(results: Results) -> Tests:
     """Compare all methods with the baselines, and the best with all others; Holm's correction is for all tests."""
     measures, baselines = results.measures.report, results.baselines
-    values = {(name, m.name): m.per_query(name) for name in measures for m in results.methods}
-    best = leaders({m.name: values[measures[0], m.name] for m in results.methods})
+    values = {(name, m.name): m.result(name) for name in measures for m in results.methods}
+    best = leaders({m.name: values[measures[0], m.name].per_query for m in results.methods})
     p_of: dict[tuple[str, frozenset[str]], float] = {}
     pairs = []
     for measure in measures:
