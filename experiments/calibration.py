@@ -256,11 +256,11 @@ def headlines(run: Experiment, n: int) -> None:
             by_user, by_list = (analyse(log, cluster=cluster) for cluster in ("auto", None))
             named.append(
                 [
+                    by_user.fixed_sample_winner is not None,
                     by_user.winner is not None,
-                    by_user.always_valid_winner is not None,
                     by_user.cluster == "user",
+                    by_list.fixed_sample_winner is not None,
                     by_list.winner is not None,
-                    by_list.always_valid_winner is not None,
                     min(by_list.pairs[0].p_values.values()) <= ALPHA,
                 ]
             )

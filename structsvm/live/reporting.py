@@ -38,7 +38,6 @@ def report(
         answer |= {
             "verdict": _verdict(folded, answer),
             "winner": folded.winner,
-            "fixed_sample_winner": answer["winner"],
             "caution": _caution(config),
             "series": store.series(row.id),
             "same": folded.n_same,
@@ -91,7 +90,6 @@ def _figures(folded: Folded) -> dict[str, Any]:
         "pairs": [],
         "notes": [],
         "alpha": folded.config["alpha"],
-        "always_valid_winner": None,
         "more_queries": None,
     }
     return empty

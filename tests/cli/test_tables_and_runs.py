@@ -157,9 +157,31 @@ def test_the_gate_opens_where_a_difference_is_surely_above_the_margin(trec, cli)
     assert test["lower"] < 0 < test["difference"]
     for margin, status in ((-test["lower"] + 1e-9, 0), (-test["lower"] - 1e-9, 3), (0, 3)):
         assert cli.code(command, f"--fail-if-worse {margin!r}") == status
-        assert ("y may be worse than x by more than" in cli.err) == (status == 3)
-    for files, said in (("good", "expected several files"), ("bad good", "expected at least two queries")):
-        assert said in cli.refuses(f"evaluate rows.txt {files} --fail-if-worse 0.1")
+        said = (
+            f"y may be worse than x by more than {margin:g}"
+            if margin
+            else "y is not shown to be better than x"
+        )
+        assert (said in cli.err) == (status == 3)
+    assert "expected several files" in cli.refuses("evaluate rows.txt good --fail-if-worse 0.1")
+
+
+def test_the_gate_needs_an_interval(trec, cli):
+    """Identical rankings, two queries of equal difference, and a single query are no evidence."""
+    Path("again").write_text(Path("run").read_text())
+    assert cli.code("evaluate qrels run again --metric map --fail-if-worse 0") == 3
+    assert "no interval, as all differences are equal" in cli.err
+    assert cli.code("evaluate qrels run again --metric map --fail-if-worse 0.01") == 0
+    Path("two.qrels").write_text("1 0 a 1\n1 0 b 0\n2 0 a 1\n2 0 b 0\n")
+    for name, first in (("worse", "b"), ("better", "a")):
+        other = "ab".replace(first, "")
+        lines = (f"{q} Q0 {d} {r} {-r} {name}" for q in (1, 2) for r, d in enumerate((first, other)))
+        Path(name).write_text("\n".join(lines) + "\n")
+    [test] = cli.json("evaluate two.qrels worse better --metric map")["tests"]
+    assert (test["difference"], test["lower"], test["t_p_value"], test["p_value"]) == (0.5, None, 0.5, 0.5)
+    for margin in (0, 0.1):
+        assert cli.code(f"evaluate two.qrels worse better --metric map --fail-if-worse {margin}") == 3
+        assert cli.code(f"evaluate rows.txt bad good --fail-if-worse {margin}") == 3
 
 
 def test_features_numbered_from_0(cli):

@@ -69,7 +69,7 @@ def test_the_verdict_is_that_of_our_own_log(tmp_path, capsys, suffix):
         assert main(["interleave", "analyse", str(log), "--json", *more]) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0]["cluster"] == "user"
-    for name in ("winner", "n_impressions", "n_clusters", "n_clicked"):
+    for name in ("winner", "fixed_sample_winner", "n_impressions", "n_clusters", "n_clicked"):
         assert answers[0][name] == answers[1][name]
     assert answers[0]["pairs"][0]["mean"] == pytest.approx(answers[1]["pairs"][0]["mean"], rel=1e-12)
 

@@ -62,7 +62,7 @@ def test_analyse_names_a_winner_of_equal_rankers_in_at_most_the_level(n):
         log = team_draft([0] * won + [1] * (n - won))
         for test in named if n in (2, 3, 7) else ["t"]:
             answer = analyse(log, test=test)
-            named[test] += math.comb(n, won) * (answer.winner is not None)
+            named[test] += math.comb(n, won) * (answer.fixed_sample_winner is not None)
             assert answer.pairs[0].test == ("randomization" if test in "tz" else test)
             assert min(answer.pairs[0].p_values.values()) >= stats.binomtest(won, n).pvalue - 1e-12
     assert max(named.values()) <= ALPHA * 2**n

@@ -112,8 +112,9 @@ class Analysis:
         * ``unit_wins``, ``unit_losses``: number of queries (or of clusters, by the sign of their mean) that the sign
           test counts as won and lost; None without a sign test;
         * ``log_evidence``: logarithm of the evidence that ``a`` beats ``b``, and of the reverse, valid at every look.
-    winner : str or None
-        The ranker that beats every other ranker with corrected ``p_value <= alpha``, if any.
+    fixed_sample_winner : str or None
+        The ranker that beats every other ranker with corrected ``p_value <= alpha``, if any; valid if the log is
+        analysed once, at a size fixed in advance. :attr:`winner` is valid at every look.
     leader : str
         The ranker that leads the most pairs; ties are broken by the largest sum of means.
     notes : tuple of str
@@ -144,14 +145,18 @@ class Analysis:
     alpha: float
     power: float
     pairs: tuple[PairComparison, ...]
-    winner: str | None
+    fixed_sample_winner: str | None
     leader: str
     notes: tuple[str, ...]
     independent: bool = True
 
     def __repr__(self) -> str:
         pair = min(self.pairs, key=lambda one: one.p_value)
-        verdict = f"not decided, ahead {self.leader!r}" if self.winner is None else f"winner {self.winner!r}"
+        verdict = f"winner {self.winner!r}"
+        if self.winner is None:
+            verdict = f"not decided, ahead {self.leader!r}"
+            if self.fixed_sample_winner is not None:
+                verdict = f"winner {self.fixed_sample_winner!r} if the size was fixed in advance"
         if not self.independent:
             verdict = f"none named as users return, see notes and cluster='auto'; ahead {self.leader!r}"
         return f"Analysis({verdict}, smallest p = {pair.p_value:.2g}, {self.n_impressions} queries, {self.method})"
@@ -182,7 +187,7 @@ class Analysis:
     _repr_html_ = html_by("analysis")
 
     @property
-    def always_valid_winner(self) -> str | None:
+    def winner(self) -> str | None:
         """The ranker shown to beat every other ranker, with an error bound valid at every look; None if there is none.
 
         With two rankers the always-valid p-value decides. With more rankers the evidence of
@@ -204,9 +209,9 @@ class Analysis:
         return self.rankers[best] if best >= 0 else None
 
     def more_queries(self) -> float:
-        """Return the number of further queries until the leader is expected to win all its pairs: 0 if it has
-        already won, or infinity if no number can be given, for example if users return and ``cluster`` is None."""
-        if self.winner is not None:
+        """Return the number of further queries until the leader is expected to be the ``fixed_sample_winner``: 0 if it
+        is already, or infinity if no number can be given, for example if users return and ``cluster`` is None."""
+        if self.fixed_sample_winner is not None:
             return 0.0
         if not self.independent:
             return math.inf
@@ -221,7 +226,7 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain numbers, strings and lists; infinity becomes None for JSON."""
-        more = {"always_valid_winner": self.always_valid_winner, "more_queries": self.more_queries()}
+        more = {"winner": self.winner, "more_queries": self.more_queries()}
         return _plain(asdict(self) | more)
 
 
@@ -278,8 +283,8 @@ def analyse(
     >>> clicked = [1, 1, 2, 1, 1, 1, 2, 1, 1, 1] * 4
     >>> log = ClickLog.of(Impression(shown, (Click(rank),), rankers=("old", "new")) for rank in clicked)
     >>> result = analyse(log)
-    >>> result.winner, round(result.pairs[0].p_value, 6)
-    ('old', 3.4e-05)
+    >>> result.winner, result.fixed_sample_winner, round(result.pairs[0].p_value, 6)
+    ('old', 'old', 3.4e-05)
     >>> (pair,) = result.pairs
     >>> print(f"{pair.mean:.2f} [{pair.lower:.2f}, {pair.upper:.2f}], {pair.queries_needed:.0f} queries needed")
     0.60 [0.34, 0.86], 14 queries needed
@@ -362,12 +367,12 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
         **clusters,
         **asdict(settings),
         pairs=pairs,
-        winner=winner,
+        fixed_sample_winner=winner,
         leader=_leader(log.rankers, pairs),
         notes=(),
         independent=independent,
     )
-    notes += _contradictions(pairs, settings.test, winner, answer.always_valid_winner)
+    notes += _contradictions(pairs, settings.test, winner, answer.winner)
     return replace(answer, notes=tuple(notes))
 
 
@@ -486,12 +491,11 @@ def compared(
     if test not in results:
         raise BadInput("test", f"expected one of {', '.join(results)} for this log", value=test)
     chosen, sign, direction = results[test], results.get("sign"), results[test].direction
-    # if the mean and the test favour different rankers, no number of queries suffices; no test reaches the level with
-    # fewer units than the sign test with equal signs
+    # if the mean and the test favour different rankers, no number of queries suffices
     needed, met = math.inf, per_unit > 0
     if met and np.sign(mean) == direction:
         variance = dot((values - mean) ** 2, counts) / n
-        needed = per_unit * max(units_needed(mean, variance, n, level, settings.power), 1 - math.log2(level))
+        needed = per_unit * units_needed(mean, variance, n, level, settings.power)
     # only rounding can move a value beyond the bound
     unit = np.clip(values / bound, -1.0, 1.0)
     lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)

@@ -100,33 +100,34 @@ def page(
 
 
 def _headline(answer: Analysis) -> str:
-    # the winner by the chosen test, and whether this result is valid at every look; otherwise the leader, and the pairs
-    # that are not decided
+    # the winner that is valid at every look, or that of a log of fixed size; otherwise the leader and its open pairs
     over = "" if answer.n_clusters is None else f" over {answer.cluster}s"
     corrected = over + (f", corrected by {answer.correction}" if len(answer.pairs) > 1 else "")
     if all(pair.leader is None for pair in answer.pairs):
         return "not decided; no ranker is ahead"
     if not answer.independent:
         return f"none named, as the same users return (see the note); {answer.leader} leads"
-    if answer.winner is None:
-        tied = [q for q in answer.pairs if q.p_value > answer.alpha and answer.leader in (q.a, q.b)]
-        if not tied:
-            return f"not decided; {answer.leader} leads the most pairs, but loses to another ranker"
-        others = ", ".join(q.b if q.a == answer.leader else q.a for q in tied)
-        p = min(q.p_value for q in tied)
-        least = " at least" if len(tied) > 1 else ""
+    fixed = answer.fixed_sample_winner
+    won = [q for q in answer.pairs if fixed in (q.a, q.b)]
+    tested = f"p {_p(max(q.p_value for q in won))}, {_tests(won)}{corrected}" if won else ""
+    if answer.winner is not None:
+        shown = f" ({tested})" if fixed == answer.winner else ""
+        return f"{answer.winner}{shown}, valid even if the log is analysed while it grows"
+    if fixed is not None:
         return (
-            f"not decided; {answer.leader} leads, but does not differ significantly from {others} "
-            f"(p{least} {_p(p)}, {_tests(tied)}{corrected})"
+            f"not decided at every look, as the always-valid p is not yet significant; {fixed} ({tested}) if the size "
+            "of the log was fixed in advance"
         )
-    won = [q for q in answer.pairs if answer.winner in (q.a, q.b)]
-    p = max(q.p_value for q in won)
-    looked = (
-        "valid even if the log is analysed while it grows"
-        if answer.always_valid_winner == answer.winner
-        else ("valid if the size of the log was fixed in advance; the always-valid p is not yet significant")
+    tied = [q for q in answer.pairs if q.p_value > answer.alpha and answer.leader in (q.a, q.b)]
+    if not tied:
+        return f"not decided; {answer.leader} leads the most pairs, but loses to another ranker"
+    others = ", ".join(q.b if q.a == answer.leader else q.a for q in tied)
+    p = min(q.p_value for q in tied)
+    least = " at least" if len(tied) > 1 else ""
+    return (
+        f"not decided; {answer.leader} leads, but does not differ significantly from {others} "
+        f"(p{least} {_p(p)}, {_tests(tied)}{corrected})"
     )
-    return f"{answer.winner} (p {_p(p)}, {_tests(won)}{corrected}), {looked}"
 
 
 def _tests(pairs: Sequence[PairComparison]) -> str:
@@ -137,7 +138,9 @@ def _tests(pairs: Sequence[PairComparison]) -> str:
 def _more(answer: Analysis) -> str:
     needed = answer.more_queries()
     if needed == 0:
-        return "no more queries needed"
+        return "no more queries needed" + (
+            "" if answer.winner else " if the size of the log was fixed in advance"
+        )
     if math.isinf(needed):
         ahead = [pair.leader for pair in answer.pairs if answer.leader in (pair.a, pair.b)]
         why = f"{answer.leader} does not lead every pair"

@@ -1,5 +1,6 @@
 """Sample size: the number of queries needed to reach a p-value, by the normal approximation."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,8 +34,8 @@ def queries_needed(
     Returns
     -------
     float
-        ``(z_(1-alpha/2) + z_power)^2 variance / mean^2``; infinity if the mean is zero or there are fewer than two
-        queries (clusters).
+        ``(z_(1-alpha/2) + z_power)^2 variance / mean^2``, at least ``1 - log2(alpha)``, since no exact test reaches
+        ``alpha`` with fewer queries; infinity if the mean is zero or there are fewer than two queries (clusters).
 
     Notes
     -----
@@ -67,4 +68,4 @@ def units_needed(mean: float, variance: float, n: int, alpha: float, power: floa
     if mean == 0 or n < 2:
         return float("inf")
     reach = max(float(ndtri(1 - alpha / 2) + ndtri(power)), 0.0)
-    return reach**2 * variance / mean**2
+    return max(reach**2 * variance / mean**2, 1.0 - math.log2(alpha))
