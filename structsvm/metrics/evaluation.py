@@ -337,7 +337,8 @@ def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping)
 
 def bounds_of(measure: Any) -> tuple[float, float]:
     """Return the range of a measure given by name; the range of a function is unknown."""
-    return UNBOUNDED if callable(measure) else _parse(measure)[0].bounds
+    named = parse_measure(measure)[0]
+    return UNBOUNDED if named is None else named.bounds
 
 
 def measure_name(measure: Any) -> str:
