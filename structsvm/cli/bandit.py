@@ -21,7 +21,6 @@ from structsvm.common.arrays import Archive, Damaged
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.machine import count_threads
-from structsvm.common.tables.files import is_json_lines
 from structsvm.common.tables.ids_and_times import NUMBER
 
 if TYPE_CHECKING:
@@ -262,12 +261,13 @@ def _is_letor(path: Path) -> bool:
 
     A ``.csv`` file is a table if its first line holds column names, otherwise a matrix.
     """
-    if path.is_dir():
+    source = paths.source_at(path)
+    if source.kind in ("store", "folder"):
         return True
-    if paths.is_table(path) and not is_json_lines(path):
+    if source.kind in ("csv", "parquet"):
         from structsvm.readers.categories import columns_of
 
-        return not all(map(NUMBER.fullmatch, columns_of(path)))
+        return not all(map(NUMBER.fullmatch, columns_of(source)))
     from structsvm.readers.describing import first_line, kind_of
 
     return path.suffix not in (".npy", ".npz") and kind_of(first_line(path)) == "letor"

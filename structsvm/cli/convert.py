@@ -13,6 +13,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Jobs, Table
 from structsvm.cli.terminal import bar
 from structsvm.common.checks import BadInput, check_choice, counted
+from structsvm.common.tables.source import Source
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
@@ -72,20 +73,20 @@ def convert(
     if dtype is not None:
         check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("matrix", matrix, kinds)
-    from_table = paths.is_table(paths.check_input(source))
-    if from_table and (matrix == "sparse" or n_features is not None):
+    given = paths.source_at(source)
+    if given.is_table and (matrix == "sparse" or n_features is not None):
         raise BadInput("--matrix, --n-features", f"require LETOR text, got the table {source}")
     if percentiles:
         if matrix == "sparse":
             raise BadInput("--matrix", "expected dense or auto with --percentiles, got sparse")
-        n_jobs = None if source.is_dir() else jobs  # reading a store uses no threads
-        _add_percentiles(source, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
+        n_jobs = None if given.kind in ("store", "folder") else jobs  # reading a store uses no threads
+        _add_percentiles(given, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
         return
     columns, fill = table.options(labels=False), table.fill
-    if from_table:
-        paths.check_text(source, table.zero_based)
+    if given.is_table:
+        paths.check_text(given, table.zero_based)
         paths.check_folder(store)
-        readers.convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
+        readers.convert_parquet(given, store, dtype=dtype, fill=fill, **columns)
         _say(store, readers.open_store(store))
         return
     if "label" in columns and columns["label"] is None:
@@ -93,7 +94,7 @@ def convert(
     one_based = columns.pop("one_based", True)
     if columns:
         raise BadInput(next(iter(columns)), f"requires a table, got the text file {source}")
-    if source.is_dir():
+    if given.kind in ("store", "folder"):
         raise BadInput(source, "expected a text file, got a folder", "a store needs no conversion")
     paths.check_folder(store)
 
@@ -117,12 +118,12 @@ def _say(store: Path, data: QueryData) -> None:
     typer.echo(f"{store}: {sizes}{unlabelled}")
 
 
-def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None, **options: Any) -> None:
+def _add_percentiles(source: Source, store: Path, table: Table, dtype: str | None, **options: Any) -> None:
     """Write the rows and their percentiles."""
     from structsvm.features.scaling import with_percentiles
 
     paths.check_folder(store)
-    if store.exists() and source.exists() and store.samefile(source):
+    if store.exists() and source.path.exists() and store.samefile(source):
         raise BadInput("STORE", "expected a folder other than SOURCE", value=str(store))
     data = table.read(source, labels=False, **options)
     if dtype is not None:

@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 from structsvm import readers
 from structsvm.cli.files import Columns, Table
 from structsvm.common.checks import BadInput
 from structsvm.common.extras import needed
+from structsvm.common.tables.source import Source
 
 _SECONDS = 30
 """Seconds to wait for a scheduler."""
@@ -54,25 +54,23 @@ def _close(cluster: Any) -> None:
         cluster.close()
 
 
-def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
+def _columns(source: Source, columns: Columns) -> dict[str, str | None]:
     """Return the columns of labels and ids; None unless the data are tables."""
-    from structsvm.common.tables.files import is_parquet, is_table
-
     if columns.zero_based:
         raise BadInput("--zero-based", "cannot be combined with --dask")
-    if is_table(data) and not is_parquet(data):
+    if source.is_table and source.kind != "parquet":
         problem = "expected Parquet files, LETOR text or stores with --dask, got another table"
-        raise BadInput(data, problem, "convert it")
-    return {"y": columns.label, "qid": columns.qid} if is_parquet(data) else {"y": None, "qid": None}
+        raise BadInput(source.path, problem, "convert it")
+    return {"y": columns.label, "qid": columns.qid} if source.kind == "parquet" else {"y": None, "qid": None}
 
 
-def train_there(client: Any, data: Path, table: Table, groups: Any, **options: Any) -> Any:
+def train_there(client: Any, source: Source, table: Table, groups: Any, **options: Any) -> Any:
     """Return a fitted ``DaskStructuralRanker``."""
     from structsvm.dask import DaskStructuralRanker
 
     model = DaskStructuralRanker(client=client, groups=groups, **options)
     with _saying():
-        return model.fit(str(data), **_columns(data, table), features=table.names)
+        return model.fit(source, **_columns(source, table), features=table.names)
 
 
 def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
@@ -91,22 +89,22 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
     return there
 
 
-def predict_there(client: Any, model: Any, data: Path, columns: Columns) -> Iterator[Any]:
+def predict_there(client: Any, model: Any, source: Source, columns: Columns) -> Iterator[Any]:
     """Yield the scores of each part of the data, in the order of the rows."""
-    if data.is_dir() and (data / "meta.json").exists() and readers.open_store(data).order is not None:
+    if source.kind == "store" and readers.open_store(source).order is not None:
         problem = "expected a store with rows in the order of its source, got a different order"
-        raise BadInput(data, problem, "predict without --dask")
+        raise BadInput(source.path, problem, "predict without --dask")
     with _saying():
-        yield from _ranker(client, model).score_files(str(data), **_columns(data, columns))
+        yield from _ranker(client, model).score_files(source, **_columns(source, columns))
 
 
 def evaluate_there(
-    client: Any, model: Any, data: Path, columns: Columns, groups: str, metrics: list[str], **options: Any
+    client: Any, model: Any, source: Source, columns: Columns, groups: str, metrics: list[str], **options: Any
 ) -> list[Any]:
     """Return the results of each measure for the ranking by the model."""
     with _saying():
-        named = _columns(data, columns)
-        found = _ranker(client, model, groups).evaluate(str(data), **named, metrics=metrics, **options)
+        named = _columns(source, columns)
+        found = _ranker(client, model, groups).evaluate(source, **named, metrics=metrics, **options)
     return list(found.values())
 
 

@@ -40,11 +40,12 @@ def describe(
     if str(path) in ("-", "/dev/stdin"):
         raise BadInput(path, "expected a file, got the standard input", "write it to a file first")
     options: dict[str, Any] = {} if table.fill is None else {"fill": table.fill}
-    if paths.is_table(paths.check_input(path)):
+    source = paths.source_at(path)
+    if source.is_table:
         options |= table.options()
     elif table.zero_based:
         options["one_based"] = False
-    found = readers.describe(path, **options)
+    found = readers.describe(source, **options)
     if as_json:
         print_json(found.to_dict())
         return

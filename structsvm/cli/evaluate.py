@@ -17,7 +17,7 @@ from structsvm.cli.options import AsJson, Convention, FailIfWorse, Relevance
 from structsvm.cli.terminal import exit_if_worse, note, print_json, print_table
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
-from structsvm.common.files import is_stream
+from structsvm.common.tables.source import Source, source_of
 
 
 class _Measured(NamedTuple):
@@ -102,18 +102,18 @@ def evaluate(
             raise BadInput("--dask", f"expected one model, got {len(scores)}", "evaluate one after the other")
         with connecting(dask) as client:
             model = structsvm.load(scores[0])
-            results = evaluate_there(client, model, data, columns, groups, names, **rules)
+            results = evaluate_there(client, model, paths.source_at(data), columns, groups, names, **rules)
         found = {"model": _Measured(scores[0], None, results)}
     elif groups != "refuse":
         raise BadInput("--groups", "requires --dask")
-    elif _kind(paths.check_input(data)) == "qrels":
+    elif (kind := _kind(source := paths.source_at(data))) == "qrels":
         found = _of_runs(data, scores, names, complete=not common_topics, **rules)
-    elif _kind(data) == "run" and "qrels" in map(_kind, scores):
+    elif kind == "run" and "qrels" in map(_kind, map(source_of, scores)):
         raise BadInput(data, "expected judgments, got a TREC run", "judgments come first, the run second")
     elif common_topics:
         raise BadInput("--common-topics", f"expected TREC judgments and a run, got other data in {data}")
     else:
-        found = _of_scores(data, scores, columns, names, **rules)
+        found = _of_scores(source, scores, columns, names, **rules)
     tests, table = _tests(found, names)
     if fail_if_worse is not None and not tests:
         raise BadInput("--fail-if-worse", "expected a query that is in all files, got none")
@@ -205,12 +205,12 @@ def _of_runs(
 
 
 def _of_scores(
-    data: Path, files: Sequence[Path], columns: Columns, names: list[str], **rules: Any
+    data: Source, files: Sequence[Path], columns: Columns, names: list[str], **rules: Any
 ) -> dict[str, _Measured]:
     """Return the measures of each file of scores, keyed by its path."""
     # features are not used, so missing features are filled
-    options: dict[str, Any] = {"features": ()} if paths.is_table(data) else {}
-    rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
+    options: dict[str, Any] = {"features": ()} if data.is_table else {}
+    rows = read_data(data, columns, fill=None if data.kind == "store" else 0.0, **options)
     found = {}
     for name, path in zip(names_of_runs(files, list(map(str, files))), files, strict=True):
         values, ids = read_scores(path)
@@ -229,7 +229,7 @@ def _of_scores(
     return found
 
 
-def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
+def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Source, scores: Path) -> None:
     """Raise if the ids in a file from predict differ from those of the rows."""
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
@@ -245,10 +245,10 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
             )
 
 
-def _kind(data: Path) -> str:
+def _kind(source: Source) -> str:
     """Return the kind of a text file by its first line; empty for a stream, which can be read only once."""
-    if data.is_dir() or paths.is_table(data) or is_stream(data):
+    if source.kind != "text":
         return ""
     from structsvm.readers.describing import first_line, kind_of
 
-    return kind_of(first_line(data))
+    return kind_of(first_line(source.path))

@@ -111,9 +111,9 @@ def _print(table: list[dict[str, Any]]) -> None:
 
 
 def _read(path: Path, columns: Table, ranker: Any) -> Any:
-    paths.check_input(path)
-    sparse = None if paths.is_table(path) else False
-    return with_medians(read_for_model(path, columns, ranker, sparse=sparse), ranker)
+    source = paths.source_at(path)
+    sparse = None if source.is_table else False
+    return with_medians(read_for_model(source, columns, ranker, sparse=sparse), ranker)
 
 
 def _names(ranker: Any) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
 import math
 from collections import Counter
@@ -24,7 +23,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten, unpacked
 from structsvm.common.machine import count_threads
 from structsvm.common.names import QID
-from structsvm.common.tables.files import is_parquet, is_table
+from structsvm.common.tables.source import Source
 from structsvm.common.user_warnings import ordered_columns
 
 if TYPE_CHECKING:
@@ -137,9 +136,9 @@ class Table(Columns):
             raise BadInput(f"--fill {self.missing}", f"expected {expected}") from None
         return value
 
-    def read(self, path: Path, **options: Any) -> QueryData:
+    def read(self, source: Path | Source, **options: Any) -> QueryData:
         """Read a store, a table or LETOR text, as :func:`read_data` does."""
-        return read_data(path, self, fill=self.fill, **options)
+        return read_data(source, self, fill=self.fill, **options)
 
 
 def check_jobs(jobs: int) -> int:
@@ -155,7 +154,7 @@ Jobs = Annotated[
 
 
 def read_data(
-    path: Path,
+    source: Path | Source,
     columns: Ids | None = None,
     *,
     fill: float | Literal["keep"] | None = None,
@@ -169,17 +168,18 @@ def read_data(
     ``fill="keep"`` missing features are NaN.
     """
     named = (columns or Ids()).options(labels=labels)
-    if paths.is_table(paths.check_input(path)):
+    source = paths.source_at(source)
+    if source.is_table:
         # the features of the model override the option
         options = {} if features is None else {"features": features}
     if fill == "keep":  # stores keep NaN, too
-        fill = None if (path / "meta.json").exists() else math.nan
+        fill = None if source.kind == "store" else math.nan
     given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}
     try:
-        return readers.read_queries(path, **(named | given))
+        return readers.read_queries(source, **(named | given))
     except BadInput as error:
         # the file may be a table with another suffix, whose first line holds the names of columns
-        if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:
+        if error.argument == f"{source}:1" and error.problem.startswith("expected '<") and not error.remedy:
             remedy = "a table has to be a file whose name ends in .csv, .tsv or .parquet"
             raise BadInput(error.argument, error.problem, remedy) from None
         raise
@@ -234,47 +234,42 @@ def naming(path: Path, *more: str) -> Iterator[None]:
         raise
 
 
-_PREDICTED = ("query", "document", "score", "rank")
-"""The columns that ``predict --format csv`` writes."""
-
-
 def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
     """Read one number per line, finite or ``-inf`` ("not retrieved"); or a table of ``predict``, with its ids."""
-    if is_table(path) and is_parquet(path):
-        rows = readers.read_parquet(path, qid="query", docid="document", label="score", features=())
+    source = paths.source_at(path)
+    if source.kind == "parquet" or (source.kind != "stream" and "," in next(read_lines(path), (1, ""))[1]):
+        from structsvm.readers.tables import read_rows
+
+        rows, _ = read_rows(source, label="score", features=())
         in_file = slice(None) if rows.order is None else np.argsort(rows.order)
+        assert rows.y is not None, "a column of scores is required"
+        if rows.docid is None:
+            return rows.y[in_file], None
         columns = (np.asarray(column)[in_file].astype(str).tolist() for column in (rows.qid, rows.docid))
         return rows.y[in_file], list(zip(*columns, strict=True))
     scores: list[float] = []
-    ids: list[tuple[str, str]] | None = None
     for number, line in read_lines(paths.check_file(path)):
         word = line.strip()
-        if number == 1 and word == ",".join(_PREDICTED):
-            ids = []
-            continue
         try:
-            if ids is not None:
-                query, document, word, _ = next(csv.reader([word]))
-                ids.append((query, document))
             if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() accepts 1_000, ١
                 raise ValueError
             score = float(word)
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
                 raise ValueError
-        except (ValueError, csv.Error):
+        except ValueError:
             is_run = len(line.split()) == 6
             remedy = "write one score per line, or predict again"
             if is_run:
                 remedy = (
                     "a TREC run is evaluated with judgments instead of rows: structsvm evaluate QRELS RUN"
                 )
-            row = f"row {number - (ids is not None)} (or -inf: not retrieved)"
+            row = f"row {number} (or -inf: not retrieved)"
             problem = f"expected one finite number, the score of {row}, got {shorten(line)}"
             raise BadInput(f"{path}:{number}", problem, remedy) from None
         scores.append(score)
     if not scores:
         raise BadInput(path, "expected one score per line, got an empty file", "predict again")
-    return np.array(scores), ids
+    return np.array(scores), None
 
 
 def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:

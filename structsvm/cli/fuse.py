@@ -17,6 +17,7 @@ from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
 from structsvm.cli.terminal import note, number_or_none, print_json, print_table, working
 from structsvm.common.checks import BadInput, check_positive, counted
+from structsvm.common.tables.source import Source
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
@@ -198,16 +199,15 @@ def _print_weights(
     inputs = [paths.check_input(path) for path in (*files, qrels) if path is not None]
     if output is not None:
         paths.check_output(output, inputs)
-    table = len(files) == 1 and paths.is_table(files[0])
+    source = paths.source_at(files[0])
+    table = len(files) == 1 and source.is_table
     if not table:
         _check_no_table(learning, columns)
     if table == (qrels is not None):
         raise BadInput("--qrels", "required for runs, not allowed for a table", "a table has labels")
     depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
     with working("reading") as status:
-        lists: Any = (
-            _read_lists(files[0], columns, learning.features) if table else _read(runs, depth, status)
-        )
+        lists: Any = _read_lists(source, columns, learning.features) if table else _read(runs, depth, status)
         status.update("learning")
         judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
@@ -283,14 +283,14 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
     typer.echo(f"run    {output}")
 
 
-def _read_lists(path: Path, columns: Ids, features: list[str] | None) -> QueryData:
+def _read_lists(source: Source, columns: Ids, features: list[str] | None) -> QueryData:
     """Read the candidates of the queries with their scores, labels and missing values."""
     try:
         chosen = None if features is None else split_names(features)
-        data = read_data(path, columns, fill="keep", features=chosen)
+        data = read_data(source, columns, fill="keep", features=chosen)
         if features is None and data.feature_names is not None:
             searches = ", ".join(data.feature_names)
-            note(f"{path}: columns read as scores of searches: {searches}; choose others with --features")
+            note(f"{source}: columns read as scores of searches: {searches}; choose others with --features")
         return data
     except BadInput as error:
         if "a finite label" not in error.problem:

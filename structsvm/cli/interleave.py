@@ -19,7 +19,7 @@ from structsvm.cli.terminal import bar, group, note, print_json
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import compression, is_stream
 from structsvm.common.lazy import labelled
-from structsvm.common.tables.files import is_json_lines
+from structsvm.common.tables.source import source_of
 from structsvm.online import statistics
 
 MissingFeedback = Annotated[str, "Treatment of lines without clicks: skip, no_click or error."]
@@ -87,13 +87,14 @@ def _team_draft_elsewhere(log: Path, columns: dict[str, str]) -> Any:
     rows were left out."""
     from structsvm.clicks.reading import is_ubi
 
-    table = not is_stream(log) and paths.is_table(log) and not is_json_lines(log)
+    source = source_of(log)
+    table = source.kind in ("csv", "parquet")
     if columns and not table:
         raise BadInput("--columns", f"requires a table (.csv, .tsv, .parquet), got {log}")
-    if is_stream(log):
+    if source.kind == "stream":
         return None
     if table:
-        drafted, dropped = clicks.read_team_draft_table(log, columns=columns)
+        drafted, dropped = clicks.read_team_draft_table(source, columns=columns)
     elif is_ubi(log):
         drafted, dropped = clicks.read_team_draft_ubi(log)
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import beside, destination, is_packed, replacing
-from structsvm.common.tables.files import is_table as is_table
+from structsvm.common.tables.source import Source, source_of
 
 
 def stdin_as_path(path: Path) -> Path:
@@ -18,17 +18,24 @@ def stdin_as_path(path: Path) -> Path:
     return Path("/dev/stdin") if str(path) == "-" else path
 
 
-def check_text(path: Path, zero_based: bool) -> None:
+def check_text(source: Source, zero_based: bool) -> None:
     """Raise if ``--zero-based`` is given for a table."""
-    if zero_based and is_table(path):
-        raise BadInput("--zero-based", f"requires LETOR text, got the table {path}")
+    if zero_based and source.is_table:
+        raise BadInput("--zero-based", f"requires LETOR text, got the table {source}")
+
+
+def source_at(path: Path | Source) -> Source:
+    """Return the source of a path. Raise if it does not exist, so that the error does not follow minutes of work on
+    another file."""
+    source = source_of(path)
+    if source.kind == "missing":
+        raise BadInput(source.path, "expected a file to read, but it does not exist", "check the path")
+    return source
 
 
 def check_input(path: Path) -> Path:
-    """Raise if a file does not exist, so that the error does not follow minutes of work on another file."""
-    if not path.exists() and not is_table(path):
-        raise BadInput(path, "expected a file to read, but it does not exist", "check the path")
-    return path
+    """Check that a path to read exists, as :func:`source_at` does."""
+    return source_at(path).path
 
 
 def check_file(path: Path) -> Path:

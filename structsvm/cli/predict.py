@@ -62,7 +62,8 @@ def predict(
     if form == "parquet" and paths.is_stdout(output):
         problem = "expected the name of a file with --output, got the standard output"
         raise BadInput("--format parquet", problem)
-    sources = [paths.check_file(model), paths.check_input(data)]
+    source = paths.source_at(data)
+    sources = [paths.check_file(model), data]
     if is_model(data) and not is_model(model):
         raise BadInput(data, "expected DATA, got a model", "MODEL comes first, DATA second")
     if not paths.is_stdout(output):
@@ -77,18 +78,18 @@ def predict(
             problem = "expected --format scores with --dask"
             raise BadInput(f"--format {form}", problem, "or predict on one machine")
         with connecting(dask) as client:
-            parts = predict_there(client, ranker, data, columns)
+            parts = predict_there(client, ranker, source, columns)
             paths.write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
         return
     fill = fill_of(ranker, columns)
-    if data.is_dir() or paths.is_table(data):
-        rows = read_for_model(data, columns, ranker)
+    if source.kind not in ("text", "stream"):
+        rows = read_for_model(source, columns, ranker)
     else:
         # scaling and trees do not accept sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
         sparse = False if dense else None
         of_text = {"sparse": sparse, "n_features": n_features, "n_jobs": jobs}
-        rows = read_data(data, columns, fill=fill, labels=False, **of_text)
+        rows = read_data(source, columns, fill=fill, labels=False, **of_text)
         # the highest index of a feature that is not 0 in all rows
         used = np.flatnonzero(rows.X.getnnz(axis=0) if hasattr(rows.X, "getnnz") else rows.X.any(axis=0))
         width = int(used[-1]) + 1 if used.size else 0

@@ -15,6 +15,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, read_data, split_names
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput, counted
+from structsvm.common.tables.source import Source
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
@@ -48,25 +49,26 @@ class TrainingTable(Table):
         return super().options(labels=labels) | ({} if words is None else {"categorical": words})
 
     def read_to_train(
-        self, path: Path, *, keep: bool = False, **options: Any
+        self, data: Path | Source, *, keep: bool = False, **options: Any
     ) -> tuple[QueryData, dict[str, Any]]:
         """Return the rows, and the data that a model stores for prediction; with ``keep`` missing features stay NaN."""
         from structsvm.features.scaling import filled, medians, missing
 
+        source = paths.source_at(data)
         learned = self.missing == "median"
         fill: Any = "keep" if learned or keep else self.fill
         named = self.options()
         if (words := named.pop("categorical", None)) is None:
-            rows = read_data(path, self, fill=fill, **options)
+            rows = read_data(source, self, fill=fill, **options)
         else:
             from structsvm.readers.categories import read_to_train
 
-            if not paths.is_table(path):
-                raise BadInput("categorical", f"requires a table, got {path}")
-            rows = read_to_train(path, words, **named, **_filling(fill))
+            if not source.is_table:
+                raise BadInput("categorical", f"requires a table, got {source}")
+            rows = read_to_train(source, words, **named, **_filling(fill))
         if not learned:
             return rows, {}
-        values = medians(rows, path)
+        values = medians(rows, source.path)
         return filled(rows, values), {"fill": values, "missing": missing(rows)}
 
 
@@ -103,7 +105,7 @@ def _filling(fill: Any) -> dict[str, Any]:
 
 
 def read_as_trained(
-    path: Path, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: Any
+    source: Source, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: Any
 ) -> QueryData:
     """Read the features of a model from a table, including those that stand for the values of a column; report values
     that did not occur in training.
@@ -113,7 +115,7 @@ def read_as_trained(
     """
     from structsvm.readers.categories import columns_of, read_categories
 
-    known = columns_of(path)
+    known = columns_of(source)
     numbers = {
         name: {str(one): k for k, one in enumerate(categories[name])} for name in categories if name in known
     }
@@ -121,29 +123,32 @@ def read_as_trained(
     def unknown(column: str, n_rows: int, example: str) -> None:
         taken = "it counts as missing" if column in numbers else "all features of that column are 0"
         note(
-            f"warning: {path}: {counted(row=n_rows)} with a {column!r} that did not occur in training, such as "
+            f"warning: {source}: {counted(row=n_rows)} with a {column!r} that did not occur in training, such as "
             f"{example!r:.60}; {taken} in these rows"
         )
 
-    paths.check_text(path, table.zero_based)
+    paths.check_text(source, table.zero_based)
     named = table.options(labels=False)
     named.pop("features", None)
-    return read_categories(path, wanted, places=numbers, unknown=unknown, **named, **_filling(fill))
+    return read_categories(source, wanted, places=numbers, unknown=unknown, **named, **_filling(fill))
 
 
-def read_for_model(path: Path, table: Table, model: Any, *, fill: Any = None, **options: Any) -> QueryData:
+def read_for_model(
+    data: Path | Source, table: Table, model: Any, *, fill: Any = None, **options: Any
+) -> QueryData:
     """Read rows with the features of a model: by name if the model has names; by default with the ``fill`` of its
     training."""
+    source = paths.source_at(data)
     fill = fill_of(model, table) if fill is None else fill
     known = getattr(model, "feature_names_in_", None)
     names = None if known is None else tuple(map(str, known))
-    if paths.is_table(path) and names is not None:
+    if source.is_table and names is not None:
         if table.names and set(table.names) != set(names):
             note("warning: --features has no effect, as the model stores the names of its features")
-        rows = read_as_trained(path, table, names, getattr(model, "categories_", {}), fill=fill)
+        rows = read_as_trained(source, table, names, getattr(model, "categories_", {}), fill=fill)
     else:
-        rows = by_name(read_data(path, table, fill=fill, labels=False, **options), names, path)
+        rows = by_name(read_data(source, table, fill=fill, labels=False, **options), names, source.path)
     if rows.n_features != model.n_features_in_:
         problem = f"expected {counted(feature=model.n_features_in_)}, as the model has, got {rows.n_features}"
-        raise BadInput(path, problem)
+        raise BadInput(source.path, problem)
     return rows

@@ -129,7 +129,8 @@ def train(
     trees are grown there is no model yet, and nothing is saved.
     """
     signs, dask, tol = read_signs(linear.monotone), cluster.dask, objective.tol
-    paths.check_model_output(output, [paths.check_input(data)])
+    source = paths.source_at(data)
+    paths.check_model_output(output, [data])
 
     from structsvm.estimators.weight_constraints import numbered_signs
 
@@ -157,7 +158,7 @@ def train(
         with connecting(dask) as client, GapProgress(tol, output) as progress:
             there = train_there(
                 client,
-                data,
+                source,
                 table,
                 cluster.groups,
                 loss=objective.loss,
@@ -179,10 +180,10 @@ def train(
         option = "groups" if cluster.checkpoint is None else "checkpoint"
         raise BadInput(f"--{option}", "requires --dask")
     # scaling would shift the zeros of a sparse matrix, and trees do not accept sparse rows
-    in_text = not data.is_dir() and not paths.is_table(data)
+    in_text = source.kind in ("text", "stream")
     sparse = False if (scaled or trees.trees) and in_text else None
     keep = trees.trees and table.missing is None
-    rows, kept = table.read_to_train(data, keep=keep, sparse=sparse, n_jobs=jobs if in_text else None)
+    rows, kept = table.read_to_train(source, keep=keep, sparse=sparse, n_jobs=jobs if in_text else None)
     if signs:
         model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
     watching = GapProgress(tol, output, growing=trees.trees)

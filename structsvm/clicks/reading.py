@@ -11,6 +11,7 @@ from structsvm.clicks.cells import ClickCells
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import read_lines, shorten, unpacked
 from structsvm.common.lazy import labels
+from structsvm.common.tables.source import Source, source_of
 
 
 def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any) -> ClickCells:
@@ -50,15 +51,15 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     check_choice("format", format, ("auto", *readers))
     if hasattr(path, "columns"):
         raise BadInput("path", "expected a path, got a frame", "read it with structsvm.clicks.read_table")
-    path = Path(path)
-    kind = _told(path) if format == "auto" else format
+    source = source_of(path)
+    kind = _told(source) if format == "auto" else format
     reader = getattr(structsvm.clicks, readers[kind])
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in list(signature(reader).parameters)[1:]:
-            problem = f"{path} is read as {kind}, which does not have this option"
+            problem = f"{source} is read as {kind}, which does not have this option"
             raise BadInput(name, problem, "specify another {format}")
-    cells: ClickCells = reader(path, **given)
+    cells: ClickCells = reader(source, **given)
     return cells
 
 
@@ -81,14 +82,16 @@ def _entry(line: str) -> dict[str, Any]:
     return {}
 
 
-def _told(path: Path) -> str:
-    name = unpacked(path.name)
-    if name.endswith((".parquet", ".csv", ".tsv")):
+def _told(source: Source) -> str:
+    path = source.path
+    if source.kind in ("parquet", "csv"):
         return "table"
     first = _first_line(path)
     if first.lstrip().startswith("{"):  # or the first line of a response spread over several lines
         entry = _entry(first)
-        rows = name.endswith(".jsonl") and entry and "query_id" not in entry and not is_ubi(path)
+        rows = (
+            unpacked(path.name).endswith(".jsonl") and entry and "query_id" not in entry and not is_ubi(path)
+        )
         return "log" if "shown" in entry else "table" if rows else "ubi"
     if "\t" in first and ":" in first:
         return "sessions"

@@ -1,10 +1,9 @@
 """``pieces``: the input of the estimators as delayed tasks, which load the rows of a partition on a worker."""
 
-import glob
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +11,9 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.common.names import QID
-from structsvm.common.tables.files import is_parquet, table_files
-from structsvm.common.tables.frames import parquet_table, release_memory, row_groups_of
+from structsvm.common.tables.frames import release_memory, row_groups_of
+from structsvm.common.tables.opening import open_files
+from structsvm.common.tables.source import File, matching, source_of
 from structsvm.dask.rows import Rows, Stamp, check_stamp, load_store, stamp, to_rows
 from structsvm.protocols import Int
 from structsvm.queries import QueryData
@@ -24,7 +24,7 @@ _PART_BYTES = 1 << 31
 """Largest size of a partition of files: enough work for a round, but not too much to repeat."""
 
 
-Units = Sequence[tuple[Path, list[int], int]]
+Units = Sequence[tuple[File, list[int], int]]
 """Files, each with some of its row groups and their number of rows."""
 
 
@@ -46,10 +46,14 @@ def is_path(X: Any) -> bool:
     )
 
 
+def _listed(X: Any) -> list[Any]:
+    return [X] if isinstance(X, (str, PathLike)) else list(X)
+
+
 def has_names(X: Any) -> bool:
     """Return whether ``X`` has named columns: a frame, or Parquet files."""
     if is_path(X):
-        return all(is_parquet(path) for path in ([X] if isinstance(X, (str, PathLike)) else X))
+        return all(source_of(path).kind == "parquet" for path in _listed(X))
     return _is(X, "dask.dataframe", "npartitions")
 
 
@@ -185,17 +189,17 @@ def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
 
 
 def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] | None) -> Pieces:
-    paths = [X] if isinstance(X, (str, PathLike)) else list(X)
+    sources = list(map(source_of, _listed(X)))
     for name, column in (("y", y), ("qid", qid)):
         if column is not None and not isinstance(column, str):
             raise BadInput(name, f"expected the name of a column of the files, got {type(column).__name__}")
-    if all(is_parquet(path) for path in paths):
-        files = [file for path in paths for file in table_files(path)]
-        _refuse_twice(files)
-        return _of_tables(files, y or "label", qid or QID, n_threads, features)
+    if all(source.kind == "parquet" for source in sources):
+        tables = [file for source in sources for file in source.files]
+        _refuse_twice([file.path for file in tables])
+        return _of_tables(tables, y or "label", qid or QID, n_threads, features)
     if y is not None or qid is not None:
         raise BadInput("y", "expected none for text files and stores, which contain labels and ids")
-    files = [Path(file) for path in paths for file in _matching(fspath(path))]
+    files = [file for source in sources for file in _matching(source.path)]
     _refuse_twice(files)
     stores = [file for file in files if (file / "meta.json").exists()]
     if stores and len(stores) < len(files):
@@ -214,29 +218,28 @@ def _refuse_twice(files: Sequence[Path]) -> None:
         raise BadInput(twice[0], "expected each file once, got it twice", "leave one out")
 
 
-def _matching(text: str) -> list[str]:
+def _matching(path: Path) -> list[Path]:
     """Return the files of a path or pattern; for a folder of stores, the stores."""
-    path = Path(text)
     if path.is_dir() and not (path / "meta.json").exists():
-        return sorted(str(meta.parent) for meta in path.glob("*/meta.json")) or [text]
-    files = [text] if path.exists() else sorted(glob.glob(text))  # noqa: PTH207 - pathlib has no absolute patterns
+        return sorted(meta.parent for meta in path.glob("*/meta.json")) or [path]
+    files = [path] if path.exists() else matching(path)
     if not files:
         raise BadInput(path, "expected a file, a folder of files or a pattern, got no matching file")
     return files
 
 
 def _of_tables(
-    files: Sequence[Path], label: str, qid: str, n_threads: int, features: Sequence[str] | None
+    files: Sequence[File], label: str, qid: str, n_threads: int, features: Sequence[str] | None
 ) -> Pieces:
     from dask import delayed
 
     try:
-        layout = layout_of([parquet_table(file) for file in files], label=label, qid=qid, features=features)
+        layout = layout_of(open_files(files), label=label, qid=qid, features=features)
     except BadInput as error:
         raise error.recommending("y", instead_of="label") from None
-    stamps = {file: stamp(file) for file in files}
+    stamps = {file.path: stamp(file.path) for file in files}
     # units are files with row groups and numbers of rows; partitions are ranges of units
-    units = [(file, [k], n) for file in files for k, n in enumerate(row_groups_of(file)) if n > 0]
+    units = [(file, [k], n) for file in files for k, n in enumerate(row_groups_of(file.path)) if n > 0]
     n_rows = sum(n for _, _, n in units)
     row_bytes = len(layout.features) * layout.dtype.itemsize
     whole = _merged(units)
@@ -246,7 +249,7 @@ def _of_tables(
     borders = _borders([n for _, _, n in units], size, n_threads)
     load = delayed(_load_tables, pure=False)
     ranges = [_merged(units[a:b]) for a, b in pairwise(borders)]
-    parts = [load(part, layout, {file: stamps[file] for file, *_ in part}) for part in ranges]
+    parts = [load(part, layout, {file.path: stamps[file.path] for file, *_ in part}) for part in ranges]
     return Pieces(parts, size)
 
 
@@ -260,9 +263,9 @@ def _borders(sizes: Sequence[int] | Int, n_bytes: int, n_threads: int) -> list[i
     return [0, *sorted({int(cut) for cut in inner if 0 < cut < len(sizes)}), len(sizes)]
 
 
-def _merged(units: Units) -> list[tuple[Path, list[int], int]]:
+def _merged(units: Units) -> list[tuple[File, list[int], int]]:
     """Return units with one entry per file, instead of one per row group."""
-    merged: list[tuple[Path, list[int], int]] = []
+    merged: list[tuple[File, list[int], int]] = []
     for file, groups, n in units:
         if merged and merged[-1][0] == file:
             merged[-1] = (file, [*merged[-1][1], *groups], merged[-1][2] + n)
@@ -273,10 +276,11 @@ def _merged(units: Units) -> list[tuple[Path, list[int], int]]:
 
 def _load_tables(units: Units, layout: Layout, stamps: dict[Path, Stamp]) -> Rows:
     # checked again on the worker, and each time that a lost partition is rebuilt
-    first, last = units[0][0], units[-1][0]
+    first, last = units[0][0].path, units[-1][0].path
     for file, expected in stamps.items():
         check_stamp(file, expected)
-    data, _ = read_units([(parquet_table(file), groups) for file, groups, _ in units], layout)
+    tables = open_files([file for file, *_ in units])
+    data, _ = read_units([(table, unit[1]) for table, unit in zip(tables, units, strict=True)], layout)
     release_memory()
     return Rows(data, None, str(first) if first == last else f"{first} to {last.name}")
 

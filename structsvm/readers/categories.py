@@ -13,9 +13,9 @@ from structsvm.common.files import shorten
 from structsvm.common.names import QID, did_you_mean
 from structsvm.common.tables.batches import Table
 from structsvm.common.tables.columns import texts
-from structsvm.common.tables.files import is_table
 from structsvm.common.tables.opening import open_tables
 from structsvm.common.tables.roles import name_some
+from structsvm.common.tables.source import Source, source_of
 from structsvm.queries import QueryData
 from structsvm.readers.column_names import name_roles, separated_otherwise
 from structsvm.readers.tables import read_rows
@@ -27,9 +27,9 @@ _Words = Mapping[str, tuple[Any, list[str]]]
 """Codes of the rows and distinct values of each column."""
 
 
-def columns_of(path: Path) -> list[str]:
+def columns_of(source: Source) -> list[str]:
     """Return the names of the columns of a table."""
-    return open_tables(path)[0].names
+    return open_tables(source)[0].names
 
 
 def column_of(feature: str, known: Iterable[str]) -> str | None:
@@ -53,9 +53,10 @@ def category_features(
     values: dict[str, set[str]] = {name: set() for name in categorical}
     n_rows = 0
     for path in files:
-        if not is_table(path):
+        source = source_of(path)
+        if not source.is_table:
             raise BadInput("categorical", f"requires a table, got {path}")
-        tables = open_tables(path)
+        tables = open_tables(source)
         features = features or tuple(_check_categories(tables[0], categorical, **roles))
         for table in tables:
             for batch in table.read(dict.fromkeys(categorical, "category")):
@@ -105,20 +106,20 @@ def _named(
 
 
 def read_to_train(
-    path: Path, categorical: Sequence[str], *, features: Sequence[str] | None = None, **options: Any
+    source: Source, categorical: Sequence[str], *, features: Sequence[str] | None = None, **options: Any
 ) -> QueryData:
     """Read a table for training, in one pass: numeric columns, and one feature per value of the categorical
     columns."""
     named = {role: options[role] for role in ("label", QID, "docid") if role in options}
-    features = features or _check_categories(open_tables(path)[0], categorical, **named)
+    features = features or _check_categories(open_tables(source)[0], categorical, **named)
     numbers = [name for name in features if name not in categorical]
-    rows, words = read_rows(path, **options, features=numbers, words=categorical)
+    rows, words = read_rows(source, **options, features=numbers, words=categorical)
     values = {name: set(words[name][1]) for name in categorical}
-    return _with_categories(rows, words, _named(path, values, rows.n_rows, features), {})
+    return _with_categories(rows, words, _named(source.path, values, rows.n_rows, features), {})
 
 
 def read_categories(
-    path: Path,
+    source: Source,
     wanted: Sequence[str],
     *,
     places: Mapping[str, Mapping[str, int]] | None = None,
@@ -131,12 +132,12 @@ def read_categories(
     for each column with unknown values; its arguments are the column, the number of rows with unknown values, and the
     first unknown value.
     """
-    known, places = set(columns_of(path)), places or {}
+    known, places = set(columns_of(source)), places or {}
     columns = {name: column_of(name, known) for name in wanted if name not in known}
     names = [name for name in wanted if name not in places and columns.get(name) is None]
-    _check_there(path, wanted, names, known)
+    _check_there(source.path, wanted, names, known)
     of_words = [*places, *dict.fromkeys(filter(None, columns.values()))]
-    rows, words = read_rows(path, **options, features=names, words=of_words)
+    rows, words = read_rows(source, **options, features=names, words=of_words)
     for column, (codes, distinct) in words.items() if unknown else ():
         of_model = places.get(column) or {one.removeprefix(f"{column}=") for one in wanted}
         new = np.array([word != "" and word not in of_model for word in distinct])

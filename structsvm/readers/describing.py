@@ -13,6 +13,7 @@ from scipy import sparse
 from structsvm import readers  # its names load on first use
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath, read_blocks, read_objects, shorten
+from structsvm.common.tables.source import source_of
 from structsvm.queries import QueryData, check_sparse
 
 __all__ = ["Description", "describe"]
@@ -69,19 +70,18 @@ def describe(path: AnyPath, **options: Any) -> Description:
     Description(path='qrels.txt', kind='qrels', counts={'topics': 2, 'judgments': 3, 'relevant': 1},
       labels={'-2': 1, '0': 1, '1': 1}, warnings=('1 topic has no relevant document', '1 judgment is negative'))
     """
-    from structsvm.common.tables.files import is_json_lines, is_table
-
-    path = Path(path)
+    source = source_of(path)
+    path = source.path
     rows = {"label": None, "fill": math.nan, **options}
-    if is_table(path) and not is_json_lines(path):
-        return _describe_queries(path, "table", readers.read_queries(path, **rows))
-    if not path.exists():
+    if source.is_table and source.kind != "json-lines":
+        return _describe_queries(path, "table", readers.read_queries(source, **rows))
+    if source.kind == "missing":
         raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, but it does not exist")
-    if path.is_dir():
-        if not (path / "meta.json").exists():
-            held = sum(1 for _ in path.iterdir())
-            problem = f"expected a file, or the folder of a store, got a folder of {held} entries"
-            raise BadInput(path, problem, "describe one of them")
+    if source.kind == "folder":
+        held = sum(1 for _ in path.iterdir())
+        problem = f"expected a file, or the folder of a store, got a folder of {held} entries"
+        raise BadInput(path, problem, "describe one of them")
+    if source.kind == "store":
         return _describe_queries(path, "store", readers.open_store(path))
     line = first_line(path)
     kind = kind_of(line)

@@ -1,11 +1,12 @@
 """``read_queries``: read rows of queries from a store, from tables or from LETOR text."""
 
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath
-from structsvm.common.tables.files import is_parquet, is_table
+from structsvm.common.tables.source import Source, source_of
 from structsvm.queries import QueryData
 from structsvm.readers.store import is_store, open_store
 from structsvm.readers.store_place import put_back
@@ -42,27 +43,30 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     >>> read_queries("train.txt")
     QueryData(1 query, 1 row, 2 features, dense float64)
     """
-    if "one_based" in options and (is_table(path) or Path(path).is_dir()):
-        raise BadInput("one_based=False", f"requires LETOR text, got {path}")
-    if is_table(path):
+    if isinstance(path, (str, PathLike)) and not isinstance(path, Source):
+        put_back(Path(path), is_store)
+    source = source_of(path)
+    if "one_based" in options and (source.is_table or source.kind in ("store", "folder")):
+        raise BadInput("one_based=False", f"requires LETOR text, got {source}")
+    if source.is_table:
         from structsvm.readers.tables import read_csv, read_parquet  # Arrow takes some time to load
 
-        return (read_parquet if is_parquet(path) else read_csv)(path, **options)
-    path = Path(path)
-    put_back(path, is_store)
+        return (read_parquet if source.kind == "parquet" else read_csv)(source, **options)
+    in_folder = source.kind in ("store", "folder")
     for name in _OF_TABLES:
         if name in options and not (name == "label" and options["label"] is None):
-            kind = "a store" if path.is_dir() else "a text file without column names"
-            raise BadInput(name, f"requires Parquet files or CSV, got {kind}: {path}")
-    if path.is_dir():
+            kind = "a store" if in_folder else "a text file without column names"
+            raise BadInput(name, f"requires Parquet files or CSV, got {kind}: {source}")
+    if in_folder:
         optional = options.pop("label", "") is None
         if options:
             problem = f"{', '.join(options)}: options for reading text, got a store"
-            raise BadInput(path, problem, "pass them when converting")
-        data = open_store(path)
+            raise BadInput(source.path, problem, "pass them when converting")
+        data = open_store(source)
         if data.y is None and not optional:
-            raise BadInput(path, "expected labels, got a store without labels", "convert rows with labels")
+            problem = "expected labels, got a store without labels"
+            raise BadInput(source.path, problem, "convert rows with labels")
         return data
     from structsvm.readers.letor import read_letor  # imported late: it loads compiled code
 
-    return read_letor(path, **options)
+    return read_letor(source, **options)

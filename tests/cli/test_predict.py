@@ -122,4 +122,4 @@ def test_a_csv_of_predict_is_evaluated(cli):
     assert "predict on this file" in said
     Path("short").write_text("\n".join([lines[0], "q,1", *lines[2:]]) + "\n")
     said = cli.refuses("evaluate rows.csv short")
-    assert "short:2: expected one finite number, the score of row 1" in said
+    assert "short:2: expected 4 cells, as in the first line, got 2" in said

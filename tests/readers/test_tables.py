@@ -1,6 +1,8 @@
 """Parquet files: columns by name, and errors that name the file."""
 
+from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ from pyarrow import parquet
 from structsvm import StructuralRanker
 from structsvm.common.checks import BadInput
 from structsvm.common.tables import frames
-from structsvm.common.tables.files import is_parquet
+from structsvm.common.tables.source import source_of
 from structsvm.readers import column_names, convert_parquet, open_store, read_csv, read_parquet, read_queries
 from tests.refusing import refused
 
@@ -161,13 +163,73 @@ def test_the_command_line_takes_patterns_and_names_of_columns(tmp_path, cli):
     assert cli("evaluate 'part-*.parquet' s.txt", options).startswith("map")
 
 
-def test_is_parquet_checks_content_instead_of_names(tmp_path):
-    write(tmp_path / "odd.name", **table())
-    assert is_parquet(tmp_path / "odd.name")
-    assert not is_parquet(tmp_path)
-    (tmp_path / "t.txt").write_text("1 qid:1 1:1\n")
-    assert not is_parquet(tmp_path / "t.txt")
-    assert not is_parquet(tmp_path / "none")
+def test_the_kind_of_a_source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("odd.name", "logs/B.PARQUET", "logs/a.parquet", "logs/._a.parquet", "br [1]/x.parquet"):
+        Path(name).parent.mkdir(exist_ok=True)
+        write(Path(name), **table())
+    Path("t.txt").write_text("1 qid:1 1:1\n")
+    for path, kind, files in (
+        ("odd.name", "parquet", ["odd.name"]),
+        ("logs", "parquet", ["B.PARQUET", "a.parquet"]),
+        ("log?/*", "parquet", ["B.PARQUET", "a.parquet"]),
+        ("br [1]", "parquet", ["x.parquet"]),
+        ("t.txt", "text", ["t.txt"]),
+        ("*.csv", "csv", []),
+        (".", "folder", []),
+        ("none", "missing", ["none"]),
+        ("none.csv", "missing", ["none.csv"]),
+        ("*.txt", "missing", ["t.txt"]),
+        ("/dev/null", "stream", ["null"]),
+    ):
+        source = source_of(path)
+        assert (source.kind, [file.path.name for file in source.files]) == (kind, files)
+        assert source_of(source) is source
+    assert read_parquet("logs").n_rows == 20
+    refused(
+        r"found none; brackets have a meaning in patterns; write br \[\[\]1\]/",
+        read_parquet,
+        "br [1]/*.parquet",
+    )
+    assert read_parquet("br [[]1]/*.parquet").n_rows == 10
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_folders_of_columns_are_read_as_columns(tmp_path, form, monkeypatch):
+    """pandas, Spark and Hive write columns into the names of folders: in a file and in folders they are equal."""
+    pd = pytest.importorskip("pandas")
+    rng, quoted = np.random.default_rng(0), partial(quote, safe="")
+    for k in range(12):
+        ids = ([3, 10, 20], ["a b", "7/8", "é=1"], ["007", "8", "9"], [1.0, 2.0, 3.0])[k % 4]
+        n = 30
+        frame = pd.DataFrame({"f": rng.normal(size=n).round(3), "label": rng.integers(0, 3, n)})
+        frame["qid"], frame["site"] = rng.choice(ids, n), rng.choice([0.5, 2.0], n)
+        keys = [["qid"], ["site", "qid"], ["site"]][k % 3]
+        folder = tmp_path / f"{k}"
+        for values, part in frame.groupby(keys):
+            below = folder.joinpath(*(f"{a}={quoted(str(v))}" for a, v in zip(keys, values, strict=True)))
+            below.mkdir(parents=True)
+            part = part.drop(columns=keys)
+            part.to_parquet(below / "p.parquet") if form == "parquet" else part.to_csv(
+                below / "p.csv", index=False
+            )
+        rows = frame.sort_values(keys, key=lambda one: one.astype(str).map(quoted), kind="stable")
+        rows[[name for name in rows if name not in keys] + keys].to_csv(tmp_path / "one.csv", index=False)
+        read, text = read_queries(folder), read_csv(tmp_path / "one.csv")
+        assert read.feature_names == text.feature_names
+        assert read.query_ids.tolist() == text.query_ids.tolist()
+        np.testing.assert_array_equal(read.X, text.X)
+        np.testing.assert_array_equal(read.y, text.y)
+        convert_parquet(folder, tmp_path / f"{k}.store")
+        np.testing.assert_array_equal(open_store(tmp_path / f"{k}.store").X, text.X)
+        monkeypatch.chdir(tmp_path)
+        assert read_queries(f"{k}/**/*.{form}").query_ids.tolist() == text.query_ids.tolist()
+    write(tmp_path / "beside.parquet", **table())
+    (tmp_path / "q=1").mkdir()
+    write(tmp_path / "q=1" / "x.parquet", **table())
+    refused(
+        r"expected files or folders 'column=value', got 'beside.parquet' beside 'q=1'", read_queries, tmp_path
+    )
 
 
 @pytest.mark.parametrize("columns", ["", "Unnamed: 0"])

@@ -59,7 +59,7 @@ def is_number(kind: Any) -> bool:
 def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy: str) -> Float:
     coded = compute.dictionary_encode(array)
     words = coded.dictionary.to_pylist()
-    values = np.array([_number(word.strip()) for word in words] or [None], dtype=object)
+    values = np.array([number_of(word.strip()) for word in words] or [None], dtype=object)
     codes = to_numpy(coded.indices)[0]
     wrong = np.array([value is None for value in values])[codes]
     if wrong.any():
@@ -71,7 +71,7 @@ def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy
     return values.astype(np.float64)[codes]
 
 
-def _number(word: str) -> float | None:
+def number_of(word: str) -> float | None:
     """Return the number of a cell, NaN if it is empty or ``nan``; None for anything else."""
     if word.lower() in ("", "nan"):
         return math.nan

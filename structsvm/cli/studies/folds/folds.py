@@ -17,7 +17,7 @@ from scipy import sparse
 from structsvm import readers
 from structsvm.common.checks import BadInput
 from structsvm.common.files import is_packed
-from structsvm.common.tables.files import is_table, table_files
+from structsvm.common.tables.source import Source, source_of
 from structsvm.features.scaling import filled, medians
 from structsvm.queries import QueryData, offsets_of, stacked, widened
 
@@ -82,20 +82,22 @@ def find_folds(
     Parts are LETOR/SVMlight texts with any extension, tables (``.csv``, ``.tsv``, Parquet) or stores.
     """
     data = Path(data)
-    for path in (data, validation):
-        if path is not None and not path.exists() and not is_table(path):
-            raise FileNotFoundError(f"{path}: expected a file or folder of LETOR data, but it does not exist")
+    sources = [source_of(path) for path in (data, validation) if path is not None]
+    for source in sources:
+        if source.kind == "missing":
+            problem = "expected a file or folder of LETOR data, but it does not exist"
+            raise FileNotFoundError(f"{source}: {problem}")
     if validation is not None:
         return (Fold("all", Part((data,)), Part((validation,))),)
-    if data.is_dir() and not (data / "meta.json").exists() and not _is_one_table(data):
+    if data.is_dir() and sources[0].kind != "store" and not _is_one_table(sources[0]):
         return tuple(fold if test else replace(fold, test=None) for fold in _in_folder(data))
-    return _cut(data, n_folds, random_state, test, dict(columns or {}))
+    return _cut(sources[0], n_folds, random_state, test, dict(columns or {}))
 
 
-def _is_one_table(data: Path) -> bool:
+def _is_one_table(source: Source) -> bool:
     """Return whether the files of a folder are one table, rather than the parts of a benchmark."""
-    files = table_files(data) if is_table(data) else []
-    return bool(files) and not any(re.fullmatch(r"train|test|s\d+", _stem(path)) for path in files)
+    names = [_stem(file.path) for file in source.files]
+    return bool(names) and not any(re.fullmatch(r"train|test|s\d+", name) for name in names)
 
 
 def _in_folder(data: Path) -> tuple[Fold, ...]:
@@ -138,22 +140,22 @@ def _stem(path: Path) -> str:
 
 
 def _cut(
-    data: Path, n_folds: int, random_state: int, test: bool, columns: dict[str, Any]
+    source: Source, n_folds: int, random_state: int, test: bool, columns: dict[str, Any]
 ) -> tuple[Fold, ...]:
     # missing features do not matter, as only queries are counted
-    options = {**columns, "features": ()} if is_table(data) else columns
+    options = {**columns, "features": ()} if source.is_table else columns
     options.pop("categorical", None)
-    n_queries = _read(data, 0.0, options).n_queries
+    n_queries = _read(source, 0.0, options).n_queries
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
         why = ", as each fold needs parts for training, validation and test" if test else ""
-        problem = f"expected {least} to {n_queries}, the number of queries in {data}{why}"
+        problem = f"expected {least} to {n_queries}, the number of queries in {source}{why}"
         raise BadInput("folds", problem, value=n_folds)
     dealt = np.array_split(np.random.default_rng(random_state).permutation(n_queries), n_folds)
 
     def part(numbers: range) -> Part:
         chosen = np.sort(np.concatenate([dealt[i % n_folds] for i in numbers]))
-        return Part((data,), tuple(chosen.tolist()))
+        return Part((source.path,), tuple(chosen.tolist()))
 
     ends = (0, n_folds - 2, n_folds - 1, n_folds) if test else (0, n_folds - 1, n_folds)
     return tuple(
@@ -209,26 +211,28 @@ def _same_features(first: QueryData, columns: dict[str, Any]) -> dict[str, Any]:
     return {**columns, "features": first.feature_names}
 
 
-def _read(path: Path, fill: float | None, columns: Mapping[str, Any]) -> QueryData:
-    is_store = path.is_dir() and (path / "meta.json").exists()
+def _read(source: Source, fill: float | None, columns: Mapping[str, Any]) -> QueryData:
+    is_store = source.kind == "store"
     filling: dict[str, Any] = {} if fill is None or is_store else {"fill": fill}
     if "categorical" in columns:
         from structsvm.readers.categories import read_categories
 
         options = {name: columns[name] for name in columns if name not in ("categorical", "features")}
-        return read_categories(path, columns["features"], **options, **filling)
+        return read_categories(source, columns["features"], **options, **filling)
     if is_store and "features" in columns:  # the features of an earlier part
-        data = readers.read_queries(path)
+        data = readers.read_queries(source)
         if data.feature_names not in (None, columns["features"]):
-            raise BadInput(path, "expected the features of the other parts, in their order, got others")
+            raise BadInput(
+                source.path, "expected the features of the other parts, in their order, got others"
+            )
         return data
-    return readers.read_queries(path, **columns, **filling)
+    return readers.read_queries(source, **columns, **filling)
 
 
 def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:
     pieces: list[QueryData] = []
     for path in part.files:
-        pieces.append(_read(path, fill, columns))
+        pieces.append(_read(source_of(path), fill, columns))
         columns = _same_features(pieces[0], columns)
     if part.queries is not None:
         return pieces[0].select(np.asarray(part.queries))
@@ -282,7 +286,7 @@ def size_of(path: Path) -> int:
 
 def _files(path: Path) -> list[Path]:
     if not path.exists():
-        return table_files(path)
+        return [file.path for file in source_of(path).files]
     return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 
