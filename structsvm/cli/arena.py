@@ -17,7 +17,8 @@ VotesFile = Annotated[
     typer.Argument(
         metavar="VOTES",
         help="Table with one row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner and, if known, question, judge "
-        "and time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
+        "and time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1; or columns winner_a, "
+        "winner_b and winner_tie of 0 and 1. Votes without a winner are left out and counted.",
     ),
 ]
 
@@ -123,6 +124,8 @@ def next_(
     read = voting.read(votes)
     if models is not None:
         read = add_models(read, read_names(models))
+    if left_out := read.dropped.said():
+        typer.echo(left_out, err=True)
     asked = None if questions is None else read_names(questions)
     pairs = next_pairs(read, n, questions=asked, random_state=seed, **voting.rules)
     paths.write_lines(output, paths.csv_lines([("a", "b", "question"), *pairs]))

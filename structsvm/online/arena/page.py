@@ -35,8 +35,9 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
 
 
 def notes(result: Arena) -> list[str]:
-    """Return the remarks on the votes, and the test of the Bradley-Terry model if it rejects the model."""
-    out = list(result.notes)
+    """Return what was left out, the remarks on the votes, and the test of the Bradley-Terry model if it rejects it."""
+    left_out = result.votes.dropped.said()
+    out = [*([left_out] if left_out else []), *result.notes]
     if result.fit_p_value is not None and result.fit_p_value <= 0.05:
         out.append(
             f"one strength per model does not fit the votes (p {result.fit_p_value:.2f}): trust the table of pairs"

@@ -1,20 +1,28 @@
 """Reader of tables with one row per vote."""
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from structsvm.common.checks import BadInput
+from structsvm.common.dropped import Dropped
 from structsvm.common.event_order import by_time
 from structsvm.common.files import shorten
-from structsvm.common.tables.batches import Role
+from structsvm.common.tables.batches import Batch, Role
 from structsvm.common.tables.roles import find_column, without_column
 from structsvm.online.arena.votes import Votes
 
-_ROLES = ("a", "b", "winner", "question", "judge", "time")
+_ONE_HOT = ("winner_a", "winner_b", "winner_tie")
+"""Roles of columns of 0 and 1 that stand for a column of winners."""
+
+_ROLES = ("a", "b", "winner", *_ONE_HOT, "question", "judge", "time")
 _POSITIONS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0}
-_TIES = ("tie", "tie (bothbad)", "both", "both_bad", "draw")
+_TIES = frozenset(("tie", "tie (bothbad)", "both", "bothbad", "both_bad", "both bad", "equal", "draw"))
+_NONE = frozenset(("", "nan", "null", "error"))
+"""Winners of answers of a judge that could not be parsed."""
+
 _FORMS = "'a', 'b', 'tie', the name of a model or of its column, or the share of a, from 0 to 1"
 
 
@@ -28,7 +36,9 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
 
         ======================= ====================================================================================
         ``a``, ``b``            the models, of which ``a`` was shown first; or ``model_a``, ``model_b``
-        ``winner``              ``a``, ``b``, ``tie``, the name of a model or its column, or the share of ``a``
+        ``winner``              ``a``, ``b``, ``tie``, the name of a model or its column, or the share of ``a``; or one
+                                column of 0 and 1 for each: ``winner_a``, ``winner_b`` and, if there, ``winner_tie``;
+                                or ``winner_model_a`` and so on
         ``question``, ``judge`` optional: votes on one question (or by one judge) depend on each other
         ``time``                optional: the votes are sorted by time; by default they keep the order of rows
         ======================= ====================================================================================
@@ -38,12 +48,21 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     Returns
     -------
     Votes
+        ``dropped`` counts the votes without a winner, which are left out: an empty cell, ``nan``, ``null`` or
+        ``error``, as judges leave them whose answer could not be parsed.
 
     Raises
     ------
     BadInput
-        If a winner is unknown, a model is compared with itself, a name or time is missing, or a share is outside
-        [0, 1]; the message names the row.
+        If a winner is unknown or has two meanings, a model is compared with itself, a name or time is missing, or a
+        share is outside [0, 1]; the message names the row.
+
+    Notes
+    -----
+    A cell of ``winner`` means the same in every format. ``both``, ``bothbad``, ``tie (bothbad)``, ``equal`` and
+    ``draw`` are ties: that both answers are bad says nothing about their order. Numbers are shares of ``a`` if all are
+    from 0 to 1; if all are from 1 to 2, as in AlpacaEval, 1 means ``a``, 2 means ``b`` and 1.5 a tie. Models may be
+    numbered: a number that is a model of its row is its name, and refused if it is also a share in favour of the other.
 
     Examples
     --------
@@ -51,12 +70,12 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     >>> votes.models, votes.share
     (['x', 'y'], array([1. , 0.5]))
     """
-    from structsvm.common.tables.columns import ids, is_number, numbers, texts, times
+    from structsvm.common.tables.columns import ids, texts, times
     from structsvm.common.tables.opening import open_tables
 
     first: list[str] = []
     second: list[str] = []
-    share: list[float] = []
+    winners: list[tuple[Batch, str, Mapping[str, float], list[Any]]] = []
     more: dict[str, list[Any]] = {"question": [], "judge": [], "time": []}
     unit, used = None, None
     # several tables form one arena, so they need the same columns and times in the same unit
@@ -65,22 +84,19 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
         if used is not None and set(names) != used:
             raise BadInput(table.source, f"expected columns {sorted(used)}, as before, got {sorted(names)}")
         used = set(names)
-        roles: dict[str, Role] = {
-            name: "time" if role == "time" else "category" for role, name in names.items()
-        }
+        kinds: dict[str, Role] = {**dict.fromkeys(_ONE_HOT, "number"), "time": "time"}
+        roles = {name: kinds.get(role, "category") for role, name in names.items()}
         for batch in table.read(roles):
             a, b = (_models(batch, names[side], texts, ids) for side in "ab")
-            # numbers are shares; a text column may mix names, positions and shares
-            winner = names["winner"]
-            sides = {names["a"].lower(): 1.0, names["b"].lower(): 0.0} | _POSITIONS
-            if batch.written is None and is_number(batch.columns[winner].type):
-                words: list[Any] = numbers(batch, winner, _FORMS).tolist()
-            else:
-                words = texts(batch, winner).to_pylist()
-            for row, (one, other, word) in enumerate(zip(a, b, words, strict=True)):
+            for row, (one, other) in enumerate(zip(a, b, strict=True)):
                 if one == other:
                     raise batch.wrong(row, names["b"], "a different model from column a", repr(other))
-                share.append(_share(batch, row, winner, sides, one, other, word))
+            sides = {names["a"].lower(): 1.0, names["b"].lower(): 0.0} | _POSITIONS
+            if "winner" in names:
+                words = texts(batch, names["winner"]).to_pylist()
+            else:
+                words = _one_hot(batch, {role: names[role] for role in _ONE_HOT if role in names})
+            winners.append((batch, names.get("winner", ""), sides, words))
             first += a
             second += b
             for role in ("question", "judge"):
@@ -91,19 +107,24 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
                 if np.isnan(seconds).any():
                     raise batch.wrong(int(np.isnan(seconds).argmax()), names["time"], "a time", "none")
                 more["time"] += seconds.tolist()
+    share = np.array(_shares(winners, list(zip(first, second, strict=True))))
+    dropped = Dropped()
+    dropped.count("vote without a winner", np.isnan(share).sum())
     # the evidence depends on the order of the votes; models are numbered by first appearance in that order
     order = by_time(more["time"] or np.zeros(len(share)))
+    order = order[~np.isnan(share[order])]
     models = list(dict.fromkeys(model for k in order for model in (first[k], second[k])))
-    number = {model: k for k, model in enumerate(models)}
+    index = {model: k for k, model in enumerate(models)}
     questions, question = _coded([more["question"][k] for k in order] if more["question"] else [])
     return Votes(
         models,
-        np.array([number[first[k]] for k in order], dtype=np.int64),
-        np.array([number[second[k]] for k in order], dtype=np.int64),
-        np.array(share)[order],
+        np.array([index[first[k]] for k in order], dtype=np.int64),
+        np.array([index[second[k]] for k in order], dtype=np.int64),
+        share[order],
         question,
         _coded([more["judge"][k] for k in order] if more["judge"] else [])[1],
         questions,
+        dropped,
     )
 
 
@@ -120,9 +141,12 @@ def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
         )
         if name is not None:
             names[role] = name
-        elif role in ("a", "b", "winner"):
+        elif role in ("a", "b"):
             raise without_column(role, role, table.names, table.source, remedy)
-    return names
+    if "winner" not in names and not {"winner_a", "winner_b"} <= set(names):
+        remedy = "name it with {columns}, such as winner=NAME"
+        raise without_column("winner", "winner", table.names, table.source, remedy)
+    return {role: name for role, name in names.items() if role not in _ONE_HOT or "winner" not in names}
 
 
 def _models(batch: Any, name: str, texts: Any, ids: Any) -> list[str]:
@@ -131,34 +155,77 @@ def _models(batch: Any, name: str, texts: Any, ids: Any) -> list[str]:
     return texts(batch, name).to_pylist()
 
 
-def _share(
-    batch: Any, row: int, column: str, sides: Mapping[str, float], first: str, second: str, word: Any
-) -> float:
-    """Return the share that ``first`` won, according to a cell of the column ``winner``."""
-    # A cell may be a position, a name or a number. "b" is ambiguous if the model of that name was shown first.
-    if isinstance(word, str):
-        position = sides.get(word.lower())
-        name = 1.0 if word == first else 0.0 if word == second else None
-        if name is not None and position is not None and name != position:
-            raise batch.wrong(
-                row,
-                column,
-                "one meaning",
-                f"{word!r}, a position and the other model's name",
-                "write model_a and model_b",
-            )
-        if name is not None or position is not None:
-            return name if name is not None else position  # type: ignore[return-value]
-        if word.lower() in _TIES:
-            return 0.5
-    try:
-        share = float(word)
-    except ValueError:
-        share = np.nan
-    if not 0.0 <= share <= 1.0:
-        got = shorten(word) if isinstance(word, str) else repr(word)
-        raise batch.wrong(row, column, _FORMS, got if word == word and word != "" else "none")
+def _one_hot(batch: Batch, names: Mapping[str, str]) -> list[float]:
+    """Return the shares that columns of 0 and 1 state, NaN if all are 0 or missing."""
+    from structsvm.common.tables.columns import numbers
+
+    marks = np.nan_to_num([numbers(batch, name, "0 or 1") for name in names.values()])
+    for name, values in zip(names.values(), marks, strict=True):
+        if (wrong := ~np.isin(values, (0, 1))).any():
+            row = int(wrong.argmax())
+            raise batch.wrong(row, name, "0 or 1", f"{values[row]:g}")
+    if (several := marks.sum(axis=0) > 1).any():
+        row = int(several.argmax())
+        last = [name for name, value in zip(names.values(), marks[:, row], strict=True) if value][-1]
+        raise batch.wrong(row, last, "one winner per row", "another 1")
+    return np.select(list(marks == 1), [1.0, 0.0, 0.5][: len(marks)], np.nan).tolist()
+
+
+def _shares(
+    winners: list[tuple[Batch, str, Mapping[str, float], list[Any]]], pairs: list[tuple[str, str]]
+) -> list[float]:
+    """Return the share that the first model of each pair won, NaN without a winner.
+
+    What a number means depends on all numbers of the column.
+    """
+    cells = [word for *_, words in winners for word in words]
+    scale = _scale(cells, pairs)
+    share = []
+    rest = iter(zip(cells, pairs, strict=True))
+    for batch, column, sides, words in winners:
+        for row, (cell, (first, second)) in enumerate(islice(rest, len(words))):
+            if not isinstance(cell, str):
+                share.append(cell)
+                continue
+            word = cell.lower()
+            won = 1.0 if _same(cell, first) else 0.0 if _same(cell, second) else None
+            meaning = sides.get(word, scale.get(cell))
+            if won is not None and meaning is not None and won != meaning:
+                other = f"{'a position' if word in sides else 'a share'} and the name of the other model"
+                expected = f"one meaning, not both {other}"
+                raise batch.wrong(row, column, expected, repr(cell), "write model_a and model_b")
+            won = won if won is not None else meaning
+            if won is None and word not in _TIES | _NONE:
+                raise batch.wrong(row, column, _FORMS, shorten(cell))
+            share.append(won if won is not None else 0.5 if word in _TIES else np.nan)
     return share
+
+
+def _scale(cells: list[Any], pairs: list[tuple[str, str]]) -> dict[str, float]:
+    """Return the share that each number of the column of winners means."""
+    from structsvm.common.tables.columns import number_of
+
+    parsed = {cell: number_of(cell) for cell in set(cells) if isinstance(cell, str)}
+    values = {cell: value for cell, value in parsed.items() if value is not None and not np.isnan(value)}
+    if values and min(values.values()) >= 1 and max(values.values()) <= 2:
+        return {cell: 2.0 - value for cell, value in values.items()}
+    shares = {cell: value for cell, value in values.items() if 0 <= value <= 1}
+    other = values.keys() - shares.keys()
+    named = [
+        any(_same(c, model) for model in pair) for c, pair in zip(cells, pairs, strict=True) if c in other
+    ]
+    # some numbers can only be models, such as 5 of models 1 to 5: so no number is a share
+    return {} if named and all(named) else shares
+
+
+def _same(cell: str, model: str) -> bool:
+    """Return whether a cell is the name of a model; 1.0, as pandas writes a column with gaps, is 1."""
+    return cell == model or _whole(cell) == _whole(model)
+
+
+def _whole(word: str) -> str:
+    digits = word.removesuffix(".0")
+    return digits if digits.isdigit() else word
 
 
 def _coded(words: list[str]) -> tuple[tuple[str, ...], Any]:

@@ -165,6 +165,7 @@ class Arena:
         )
         return {
             **_finite({name: getattr(self, name) for name in names}),
+            "dropped": dict(self.votes.dropped),
             "models": [_finite(row) for row in self.rows()],
             "order_effect": [_finite({"log_odds": s.order, "error": s.order_error}) for s in self.strengths],
             "pairs": [vars(pair) for pair in self.pairs],
@@ -239,7 +240,7 @@ def arena(
     n_models = len(votes.models)
     check_whole("top", top, 1, max(1, n_models - 1))
     if len(votes) == 0:
-        raise BadInput("votes", "expected at least one vote, got none")
+        raise BadInput("votes", "expected at least one vote, got none", votes.dropped.said())
     if not 2 <= n_models <= MOST_MODELS:
         raise BadInput("votes", f"expected 2 to {MOST_MODELS:,} models, got {n_models}")
     name, codes = votes.clusters(cluster)

@@ -1,10 +1,11 @@
 """Pairwise votes, and the independent comparisons that they form."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.dropped import Dropped
 from structsvm.protocols import Float, Int
 
 ORDERS = ("matched", "random", "unknown")
@@ -27,6 +28,8 @@ class Votes:
         Codes of the question and of the judge, if they are known.
     questions : tuple of str
         The question of each code. Votes without a question have larger codes, all distinct.
+    dropped : dict of str to int
+        Number of votes left out by the reader, by reason.
 
     Examples
     --------
@@ -43,6 +46,7 @@ class Votes:
     question: Int | None = None
     judge: Int | None = None
     questions: tuple[str, ...] = ()
+    dropped: Dropped = field(default_factory=Dropped)
 
     def __len__(self) -> int:
         return len(self.share)
