@@ -22,7 +22,7 @@ from structsvm.common.rows import check_sparse as check_sparse
 from structsvm.common.rows import first_beyond as first_beyond
 from structsvm.common.rows import refuse_first as refuse_first
 from structsvm.common.rows import warn_user as warn_user
-from structsvm.common.tables.ids_and_times import first_inexact, id_texts
+from structsvm.common.tables.ids import first_inexact, id_texts
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100

@@ -21,7 +21,7 @@ from structsvm.common.arrays import Archive, Damaged
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.machine import count_threads
-from structsvm.common.tables.ids_and_times import NUMBER
+from structsvm.common.tables.ids import NUMBER
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation

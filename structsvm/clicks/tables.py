@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import compute
 
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Ids, first_position_of
@@ -16,10 +17,21 @@ from structsvm.common.dropped import Dropped
 from structsvm.common.event_order import by_time
 from structsvm.common.tables import columns as arrow
 from structsvm.common.tables.batches import Batch, Role, Table, checked
-from structsvm.common.tables.columns import Spelling, coded, ids, numbers, stamp, time_of, times
-from structsvm.common.tables.ids_and_times import UNITS, seconds, settled_words
+from structsvm.common.tables.columns import (
+    coded,
+    ids,
+    look,
+    look_at_type,
+    numbers,
+    spelled,
+    stamp,
+    time_of,
+    times,
+)
+from structsvm.common.tables.ids import IdColumn, reread
 from structsvm.common.tables.opening import open_tables
 from structsvm.common.tables.roles import column_of, without_column
+from structsvm.common.tables.times import UNITS, seconds
 
 _BATCH = 1 << 20  # rows counted at once
 _IDS = ("query", "document", "session", "cluster")
@@ -101,28 +113,37 @@ def read_table(
         role: column_of(role, tables[0].names, source, taken=stated.values())
         for role in asked.keys() - stated.keys()
     }
-    reading = _Reading(named, limits, source, in_parts)
-    counted = Parts()
-    bases: set[int] = set()
-    batches = reading.batches(tables)
-    for columns in _parts(batches) if in_parts else batches:
-        base = first_position
-        if base is None:
-            base = first_position_of(arrow.to_numpy(columns["position"])[0], None)
-            bases.add(base)
-            if len(bases) > 1:
-                problem = "expected 0 or 1, as position 0 occurs in some, but not all, of the parts in which"
-                raise BadInput("first_position", f"{problem} {source} is read", "specify it")
-        try:
-            counted.add(reading.count(columns, first_position=base, max_position=max_position))
-        except BadInput as error:
-            if not in_parts or error.argument != "log":
-                raise
-            reading.dropped.count("row in a part of the file without usable rows", columns.num_rows)
-    whole = reading.settled(counted.whole(source, reading.dropped))
+    columns = {role: IdColumn(source, named[role], missing=True) for role in _IDS if role in named}
+
+    def attempt() -> tuple[ClickCells, int | None]:
+        reading = _Reading(named, columns, limits, source, in_parts)
+        counted = Parts()
+        bases: set[int] = set()
+        batches = reading.batches(tables)
+        for part in _parts(batches) if in_parts else batches:
+            base = first_position
+            if base is None:
+                base = first_position_of(arrow.to_numpy(part["position"])[0], None)
+                bases.add(base)
+                if len(bases) > 1:
+                    problem = (
+                        "expected 0 or 1, as position 0 occurs in some, but not all, of the parts in which"
+                    )
+                    raise BadInput("first_position", f"{problem} {source} is read", "specify it")
+            try:
+                counted.add(reading.count(part, first_position=base, max_position=max_position))
+            except BadInput as error:
+                if not in_parts or error.argument != "log":
+                    raise
+                reading.dropped.count("row in a part of the file without usable rows", part.num_rows)
+        for column in columns.values():
+            column.settle()
+        return counted.whole(source, reading.dropped), reading.unit
+
+    whole, unit = reread(attempt, columns.values())
     guessed = {role: named[role] for role in asked if role not in stated and named[role] != role}
-    if reading.unit is not None and reading.unit > 1:
-        guessed["time"] = f"{time} in {UNITS[reading.unit]}"
+    if unit is not None and unit > 1:
+        guessed["time"] = f"{time} in {UNITS[unit]}"
     return replace(whole, guessed=guessed)
 
 
@@ -130,15 +151,19 @@ class _Reading:
     """Reader of the columns of a table by their roles, with the state that its batches share."""
 
     def __init__(
-        self, named: Mapping[str, str], limits: Sequence[float], source: str, in_parts: bool
+        self,
+        named: Mapping[str, str],
+        ids: Mapping[str, IdColumn],
+        limits: Sequence[float],
+        source: str,
+        in_parts: bool,
     ) -> None:
-        self._named, self._limits, self._source, self._in_parts = named, limits, source, in_parts
+        self._named, self._ids, self._limits = named, ids, limits
+        self._source, self._in_parts = source, in_parts
         self.dropped = Dropped()
         self.unit: int | None = None
         self._clicked = Clicked(named["clicked"])
-        self._spelling = {role: Spelling() for role in _IDS}
         self._lists: list[NDArray[np.uint64]] = []
-        self._is_text = False
 
     def batches(self, tables: Sequence[Table]) -> Iterator[pa.RecordBatch]:
         """Yield the columns, named by their roles, of the rows that lie within the limits."""
@@ -148,11 +173,12 @@ class _Reading:
             for role, name in self._named.items():
                 if name not in table.names:
                     raise without_column(name, role, table.names, table.source)
-            self._is_text = table.kinds is None
             for batch in table.read(roles):
                 columns = checked(batch, self._columns)
                 if "time" in columns.schema.names:
                     columns = self._within(columns)
+                for role, column in self._ids.items():
+                    look_at_type(column, columns[role], batch)
                 if columns.num_rows:
                     yield columns
 
@@ -195,19 +221,13 @@ class _Reading:
             if role not in _IDS:
                 given[role], _ = arrow.to_numpy(array)
                 continue
-            if not pa.types.is_string(array.type):
+            array = spelled(self._ids[role], look(self._ids[role], array))
+            if not pa.types.is_dictionary(array.type):
                 values, known = arrow.to_numpy(array)
                 given[role] = Ids(values, np.ones(len(values), dtype=bool) if known is None else known)
                 continue
-            codes, distinct = coded(array)
-            if self._is_text:
-                self._spelling[role].look(distinct)
-            if role == "session" and self._spelling[role].of_floats:
-                name = self._named[role]
-                own = settled_words(distinct.to_pylist(), self._source, f"column {name!r}: ")
-                codes = np.append(np.unique(own, return_inverse=True)[1], -1)[codes]  # -1: no session
+            codes, words[role] = coded(array)
             given[role] = Ids(codes, codes >= 0)
-            words[role] = distinct
         if self._in_parts and "session" in given:
             self._refuse_apart(given, words)
         cells = ClickCells.from_arrays(**given, **options)
@@ -239,26 +259,6 @@ class _Reading:
                 remedy = f"sort the rows by {self._named['session']!r}"
                 raise BadInput(self._source, problem, remedy)
         self._lists.append(keys)
-
-    def settled(self, cells: ClickCells) -> ClickCells:
-        """Return the counts with ids such as ``101.0`` as ``101`` if all ids of a text file are numbers."""
-        changed: dict[str, Any] = {}
-        for role, field in _FIELDS.items():
-            if self._spelling[role].of_floats:
-                changed[field] = as_settled(getattr(cells, field), self._source, self._named[role])
-        return replace(cells, **changed)
-
-
-def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
-    """Return ids of a text file as normalised by :func:`settled_words`, in the same order; raise if two become
-    equal."""
-    distinct, inverse = np.unique(words, return_inverse=True)
-    own = settled_words(distinct.tolist(), source, f"column {name!r}: ").astype(np.str_)
-    if np.unique(own).size < own.size:
-        twice = next(word for word in distinct if f"{word}.0" in distinct)
-        problem = f"column {name!r}: expected each id in one form, got {twice} and {twice}.0"
-        raise BadInput(source, problem, "write integers")
-    return own[inverse]
 
 
 class Clicked:
@@ -306,11 +306,11 @@ def _limit(limit: Any) -> float:
 
 
 def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    # Arrow's own error for different types does not mention the ids
+    """Return batches as one; numbers of different types, which are one kind of ids, become text."""
     for role in parts[0].schema.names:
-        if any(one.schema.field(role).type != parts[0].schema.field(role).type for one in parts):
-            problem = "expected ids that are all numbers or all strings, got files of both"
-            raise BadInput(role, problem, "convert them")
+        if len({one.schema.field(role).type for one in parts}) > 1:
+            at = parts[0].schema.get_field_index(role)
+            parts = [one.set_column(at, role, compute.cast(one[role], pa.string())) for one in parts]
     return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 

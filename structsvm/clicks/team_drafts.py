@@ -9,8 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.common.checks import BadInput
 from structsvm.common.dropped import Dropped
@@ -84,9 +82,10 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     for role in given:
         if role not in _ROLES:
             raise BadInput("columns", f"expected some of {', '.join(_ROLES)}, got {role!r}")
-    from structsvm.clicks.tables import Clicked, as_settled  # Arrow takes some time to load
+    from structsvm.clicks.tables import Clicked  # Arrow takes some time to load
     from structsvm.common.tables.batches import Role, checked
-    from structsvm.common.tables.columns import Spelling, ids, numbers
+    from structsvm.common.tables.columns import ids, look, numbers, spelled
+    from structsvm.common.tables.ids import IdColumn, reread
     from structsvm.common.tables.opening import open_tables
 
     tables = open_tables(table)
@@ -102,42 +101,42 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
         elif name in _NEEDED:
             raise without_column(name, name, there, source, remedy)
     texts = [role for role in given if role not in ("rank", "clicked")]
-    dropped, clicked = Dropped(), Clicked(given["clicked"])
-    shown: dict[Any, list[_Hit]] = {}
-    who: dict[Any, dict[str, Any]] = {}
-    spelling = {role: Spelling() for role in ("impression", "document")}
-
-    def columns_of(batch: Any) -> dict[str, Any]:
-        columns = {role: ids(batch, given[role], f"the id of a {role}", missing=True) for role in texts}
-        ranks = numbers(batch, given["rank"])
-        return columns | {"rank": ranks, "clicked": clicked.of(batch)}
-
+    columns_of_ids = {role: IdColumn(source, given[role], missing=True) for role in texts}
     kinds: dict[str, Role] = {name: "id" if role in texts else "number" for role, name in given.items()}
-    for one in tables:
-        for role, name in given.items():
-            if name not in one.names:
-                raise without_column(name, role, one.names, one.source, "specify others with {columns}")
-        for batch in one.read(kinds):
-            columns = checked(batch, columns_of)
-            for role, spelled in spelling.items() if one.kinds is None else ():
-                spelled.look(columns[role].unique())
-            more = [role for role in ("query", "user", "session") if role in given]
-            needed = (columns[role].tolist() for role in _NEEDED)
-            for name, document, rank, click, team, *rest in zip(
-                *needed, *(columns[role].tolist() for role in more), strict=True
-            ):
-                if name is None or document is None or math.isnan(rank):
-                    dropped.count("row without an impression, a document or a rank")
-                    continue
-                hit = _Hit(document, rank, None if team is None else str(team), click)
-                shown.setdefault(name, []).append(hit)
-                who.setdefault(name, {r: v for r, v in zip(more, rest, strict=True) if v is not None})
-    for role, spelled in spelling.items():
-        if spelled.of_floats:
-            words = (
-                shown if role == "impression" else {hit.document for hits in shown.values() for hit in hits}
-            )
-            as_settled(np.array(sorted(words)), source, given[role])
+
+    def attempt() -> tuple[Dropped, dict[Any, list[_Hit]], dict[Any, dict[str, Any]]]:
+        dropped, clicked = Dropped(), Clicked(given["clicked"])
+        shown: dict[Any, list[_Hit]] = {}
+        who: dict[Any, dict[str, Any]] = {}
+
+        def typed(batch: Any) -> dict[str, Any]:
+            columns = {role: ids(batch, given[role], f"the id of a {role}", missing=True) for role in texts}
+            return columns | {"rank": numbers(batch, given["rank"]), "clicked": clicked.of(batch)}
+
+        for one in tables:
+            for role, name in given.items():
+                if name not in one.names:
+                    raise without_column(name, role, one.names, one.source, "specify others with {columns}")
+            for batch in one.read(kinds):
+                columns = checked(batch, typed)
+                for role, column in columns_of_ids.items():
+                    columns[role] = spelled(column, look(column, columns[role], batch))
+                more = [role for role in ("query", "user", "session") if role in given]
+                needed = (columns[role].tolist() for role in _NEEDED)
+                for name, document, rank, click, team, *rest in zip(
+                    *needed, *(columns[role].tolist() for role in more), strict=True
+                ):
+                    if name is None or document is None or math.isnan(rank):
+                        dropped.count("row without an impression, a document or a rank")
+                        continue
+                    hit = _Hit(document, rank, None if team is None else str(team), click)
+                    shown.setdefault(name, []).append(hit)
+                    who.setdefault(name, {r: v for r, v in zip(more, rest, strict=True) if v is not None})
+        for column in columns_of_ids.values():
+            column.settle()
+        return dropped, shown, who
+
+    dropped, shown, who = reread(attempt, columns_of_ids.values())
     teams = _teams(shown)
     if len(teams) < 2:
         raise BadInput("team", f"expected at least two teams, got {teams or 'none'}", dropped.said())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import shorten
 from structsvm.common.names import QID
-from structsvm.common.tables.ids_and_times import NUMBER
+from structsvm.common.tables.ids import NUMBER
 from structsvm.common.tables.roles import find_column, name_some, without_column
 
 _ROLES = {"label": "label", QID: "query", "docid": "document"}

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath, is_stream, read_blocks
+from structsvm.common.tables.ids import IdColumn
 from structsvm.queries import widened
 from structsvm.readers import letor
-from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
+from structsvm.readers.query_writers import query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
 _BLOCK_BYTES = 1 << 24
@@ -70,7 +71,8 @@ def convert_letor(
             raise BadInput(source, f"expected rows '{letor.GRAMMAR}', got an empty file")
         while size.width > 0:
             try:
-                write_in_attempts(partial(_convert, texts, source, path, checked, size))
+                column = IdColumn(source)
+                write_in_attempts(partial(_convert, texts, source, path, checked, size, column), [column])
                 return
             except _Width as wider:
                 size = size._replace(width=wider.width)
@@ -85,13 +87,19 @@ class _Width(Exception):
 
 
 def _convert(
-    texts: _Texts, source: Path, path: Path, options: letor.Options, size: letor.Size, apart: Apart | None
+    texts: _Texts,
+    source: Path,
+    path: Path,
+    options: letor.Options,
+    size: letor.Size,
+    column: IdColumn,
+    apart: bool,
 ) -> None:
     """Make one attempt at the conversion; ``size`` and ``apart`` come from the error of the last attempt."""
     as_sparse = letor.is_sparse(options, size)
     lines = width = 0
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
-        queries = query_writer(writer, apart, source)
+        queries = query_writer(writer, apart, column)
         for text in texts():
             block = letor.Block(text, source, lines)
             lines += int(np.count_nonzero(text == 10))
@@ -107,7 +115,8 @@ def _convert(
             if width > size.width:
                 continue  # read to the end for the width that the next attempt needs
             docid = np.zeros(rows.X.shape[0], dtype="<U1") if rows.docid is None else rows.docid
-            queries.add(widened(rows.X, size.width), rows.y, docid, rows.ids, rows.run_lengths)
+            column.look(rows.ids)
+            queries.add(widened(rows.X, size.width), rows.y, docid, column.spell(rows.ids), rows.run_lengths)
         if options.n_features is None and width != size.width:
             raise _Width(width)
         queries.finish()

@@ -22,7 +22,7 @@ from scipy import sparse as scipy_sparse
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import MAX_LINE_BYTES, AnyPath, decode, read_lines, read_text, replacing, shorten
 from structsvm.common.machine import count_threads, memory_bytes
-from structsvm.common.tables.ids_and_times import settled_words
+from structsvm.common.tables.ids import settled
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers import letor_scanner as scanner
@@ -130,7 +130,7 @@ def read_letor(
     if rows.width == 0:
         raise BadInput(path, "expected at least one feature, got none", "specify {n_features} if correct")
     if query_sizes is None:
-        ids: Any = np.repeat(settled_words(rows.ids, path), rows.run_lengths)
+        ids: Any = np.repeat(settled(rows.ids, path), rows.run_lengths)
     else:
         ids = _ids_from_sizes(query_sizes, rows.X.shape[0], path)
     return rows_in_groups(rows.X, rows.y, group_queries(ids, rows.X.shape[0]), rows.docid)
@@ -579,7 +579,9 @@ def _query_id(block: Block, at: int, length: int) -> str:
     if length > _LONGEST_ID:
         got = shorten(block.text[at : at + 200].tobytes())
         raise BadInput(block.line(at), f"expected a query id of at most {_LONGEST_ID} bytes, got {got}")
-    return block.decode(at, length)
+    if not (word := block.decode(at, length).strip()):
+        raise BadInput(block.line(at), "expected a query id, got white space", "drop the rows without an id")
+    return word
 
 
 def _refuse(block: Block, at: int, code: int, options: Options) -> None:

@@ -1,13 +1,15 @@
 """Writers of rows to a store: in file order, or sorted by query on disk if the rows of a query are not contiguous."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.common.tables.ids_and_times import identify, settled_words, spelling_of
+from structsvm.common.checks import BadInput
+from structsvm.common.tables.ids import IdColumn, reread
 from structsvm.protocols import Int
 from structsvm.queries import stacked
 from structsvm.readers.store import StoreWriter, naming
@@ -17,37 +19,29 @@ _RUN_BYTES = 3 << 24
 
 
 class Apart(Exception):
-    """Raised if rows cannot be written in file order: a query continues after another began, or ids in the columns
-    ``settle`` ("qid", "docid") are written as floats, which can be interpreted only when all ids are known.
+    """Raised if rows cannot be written in file order, because a query continues after another began."""
+
+
+def write_in_attempts(write: Callable[[bool], None], columns: Collection[IdColumn]) -> None:
+    """Call ``write``, which reads and settles the ids ``columns``, until it succeeds; its argument tells whether an
+    attempt found that the rows of a query are apart.
     """
-
-    def __init__(self, *settle: str) -> None:
-        self.settle = settle
-
-
-def write_in_attempts(write: Callable[[Apart | None], None]) -> None:
-    """Call ``write`` until it succeeds, each time with the reason for the last failure."""
-    apart: Apart | None = None
-    while True:
-        try:
-            write(apart)
-            return
-        except Apart as error:
-            apart = error
+    try:
+        reread(partial(write, False), columns)
+    except Apart:
+        reread(partial(write, True), columns)
 
 
-def query_writer(writer: StoreWriter, apart: Apart | None, place: Any = None, column: str = "") -> Any:
-    """Return a writer of rows to a store. If ``place`` is given, ids are words of a text file and errors name it."""
-    if apart is None:
-        return QueryWriter(writer, place is not None)
-    return GatheringWriter(writer, place, column, apart.settle)
+def query_writer(writer: StoreWriter, apart: bool, column: IdColumn) -> Any:
+    """Return a writer of rows to a store, whose query ids are spelled by ``column``."""
+    return GatheringWriter(writer, column) if apart else QueryWriter(writer, column)
 
 
 class QueryWriter:
     """Append rows to a store block by block; the last query of a block is held back until the next block arrives."""
 
-    def __init__(self, writer: StoreWriter, text: bool) -> None:
-        self._writer, self._text = writer, text
+    def __init__(self, writer: StoreWriter, column: IdColumn) -> None:
+        self._writer, self._column = writer, column
         self._seen: set[Any] = set()
         self._held: list[Any] = []
         self._last: Any = None
@@ -73,14 +67,16 @@ class QueryWriter:
         self._last = ids[-1]
 
     def finish(self) -> None:
-        """Append the last query."""
+        """Settle the ids and append the last query."""
+        self._column.settle()
+        if not self._held:
+            raise BadInput(self._column.place, "expected rows, got none")
         self._append(self._held, [self._last], np.array([self._held[0].shape[0]]))
-        if self._text and spelling_of([*self._seen, self._last]) == (True, False):
-            raise Apart("qid")
 
     def _append(self, rows: list[Any], ids: list[Any], lengths: Int) -> None:
         X, y, docid = rows
-        self._writer.append(X, y, lengths, identify(ids) if self._text else np.array(ids), docid=docid)
+        # the store converts ids to text if some of a later block are text
+        self._writer.append(X, y, lengths, self._column.ids(ids), docid=docid)
 
 
 class _Run(NamedTuple):
@@ -102,8 +98,8 @@ class GatheringWriter:
     numbered in the order of their first rows and each sort is stable, as in :func:`~structsvm.queries.group_queries`.
     """
 
-    def __init__(self, writer: StoreWriter, place: Any, column: str, settle: Sequence[str]) -> None:
-        self._writer, self._place, self._column, self._settle = writer, place, column, settle
+    def __init__(self, writer: StoreWriter, column: IdColumn) -> None:
+        self._writer, self._column = writer, column
         self._file: IO[bytes] = writer.temporary("runs")
         self._number: dict[Any, int] = {}
         self._counts = np.zeros(0, dtype=np.int64)
@@ -114,8 +110,6 @@ class GatheringWriter:
 
     def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: Int) -> None:
         """Add rows whose query ids are ``ids``, each repeated ``lengths`` times."""
-        if "qid" in self._settle:
-            ids = settled_words(ids, self._place, self._column).tolist()
         number = self._number
         codes = np.array([number.setdefault(one, len(number)) for one in ids], dtype=np.int64)
         self._ascending &= bool((np.diff(codes, prepend=self._last) >= 0).all())
@@ -154,19 +148,14 @@ class GatheringWriter:
         return written
 
     def finish(self) -> None:
-        """Append all queries."""
-        words = list(self._number)
-        if self._place is None:
-            ids: Any = np.array(words)
-        elif "qid" not in self._settle and spelling_of(words) == (True, False):
-            raise Apart("qid", *self._settle)
-        else:
-            ids = identify(list(map(str, words)))
+        """Settle the ids and append all queries."""
+        self._column.settle()
+        ids = self._column.ids(list(self._number))
         if self._held:
             self._write_run()
         bytes_of_row = max(1, self._file.tell() // self._n_rows)
         ends, first, at = np.cumsum(self._counts), 0, np.zeros(len(self._runs), dtype=np.int64)
-        while first < len(words):
+        while first < len(ids):
             done = ends[first] - self._counts[first]
             last = int(np.searchsorted(ends, done + _RUN_BYTES // bytes_of_row, side="right"))
             last = max(last, first + 1)

@@ -15,13 +15,23 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath, shorten
 from structsvm.common.names import QID
 from structsvm.common.tables.batches import Batch, Role, Table, checked
-from structsvm.common.tables.columns import Spelling, ids, is_number, numbers, settled, texts, to_numpy
-from structsvm.common.tables.ids_and_times import settled_words
+from structsvm.common.tables.columns import (
+    all_ids,
+    ids,
+    is_number,
+    look,
+    numbers,
+    spelled,
+    texts,
+    to_numpy,
+    unified,
+)
+from structsvm.common.tables.ids import IdColumn
 from structsvm.common.tables.opening import open_tables
 from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at, warn_user
 from structsvm.readers.column_names import Named, choose_columns
 from structsvm.readers.letor import check_fill
-from structsvm.readers.query_writers import Apart, query_writer, write_in_attempts
+from structsvm.readers.query_writers import query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of
 
 _REMEDY = (
@@ -235,9 +245,11 @@ def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **opti
     tables = open_tables(source, max_expansion=max_expansion)
     layout = layout_of(tables, **options)
     kind = layout.dtype if dtype is None else np.dtype(dtype)
+    queries, documents = (IdColumn(tables[0].source, name or "") for name in (layout.qid, layout.docid))
     for one in (layout, layout._replace(label=None)):
         try:
-            write_in_attempts(partial(_write, tables, one, Path(path), kind))
+            write = partial(_write, tables, one, Path(path), kind, queries, documents)
+            write_in_attempts(write, (queries, documents))
             return
         except _Unlabelled:
             continue
@@ -329,53 +341,6 @@ def _rows_of(batch: Batch, layout: Layout) -> _Rows:
     return _Rows(X, y, qid, docid, {name: texts(batch, name) for name in layout.words})
 
 
-class _Column:
-    """Ids, or words, of one column in all batches."""
-
-    def __init__(self, name: str) -> None:
-        self._name, self._spelling, self._text = name, Spelling(), False
-        self._chunks: list[Any] = []
-
-    def add(self, array: Any, batch: Batch, *, keep: bool = True) -> None:
-        """Add the ids of a batch; without ``keep`` only check them."""
-        self._text = self._text or batch.written is not None
-        if pa.types.is_string(array.type):
-            array = compute.dictionary_encode(array)
-            self._spelling.look(array.dictionary)
-        is_text = pa.types.is_dictionary(array.type)
-        if self._chunks and pa.types.is_dictionary(self._chunks[0].type) != is_text:
-            problem = "expected ids of one type in all files, got strings in some and numbers in others"
-            where = batch.place(0)[0]
-            raise BadInput(where, f"column {shorten(self._name)}: {problem}", "write them all as strings")
-        if keep or not self._chunks:
-            self._chunks.append(array)
-
-    @property
-    def empty(self) -> bool:
-        return not self._chunks
-
-    @property
-    def of_floats(self) -> bool:
-        """Return whether all ids are numbers and some are written as floats, which become integers or are refused."""
-        return self._text and self._spelling.of_floats
-
-    def codes(self) -> tuple[NDArray[Any], Any]:
-        """Return the code of each row, and the distinct words."""
-        whole = pa.chunked_array(self._chunks).unify_dictionaries().combine_chunks()
-        return to_numpy(whole.indices)[0], whole.dictionary
-
-    def ids(self, source: Path | str, *, as_text: bool = False) -> NDArray[Any]:
-        if not pa.types.is_dictionary(self._chunks[0].type):
-            values = np.concatenate([to_numpy(chunk)[0] for chunk in self._chunks])
-            return values.astype(np.str_) if as_text else values
-        codes, words = self.codes()
-        if self._text and not (as_text and not self.of_floats):
-            distinct = settled(words, source, self._name)
-        else:
-            distinct = np.array(words.to_pylist(), dtype=np.str_)
-        return (distinct.astype(np.str_) if as_text else distinct)[codes]
-
-
 def read_rows(
     path: Any, *, max_expansion: float | None = None, **options: Any
 ) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
@@ -389,31 +354,34 @@ def read_units(units: Units, layout: Layout) -> tuple[QueryData, dict[str, tuple
     """Read tables, or some row groups of them, whose layout is known."""
     X: list[Any] = []
     y: list[Any] = []
-    columns = {name: _Column(name) for name in (layout.qid, layout.docid, *layout.words) if name is not None}
+    qid: list[Any] = []
+    docid: list[Any] = []
+    words: dict[str, list[Any]] = {name: [] for name in layout.words}
+    source = units[0][0].source
+    queries, documents = IdColumn(source, layout.qid), IdColumn(source, layout.docid or "")
     for batch, rows in _batches(units, layout):
         X.append(rows.X)
         y.append(rows.y)
-        columns[layout.qid].add(rows.qid, batch)
+        qid.append(look(queries, rows.qid, batch))
         if layout.docid is not None:
-            columns[layout.docid].add(rows.docid, batch)
+            docid.append(look(documents, rows.docid, batch))
         for name in layout.words:
-            columns[name].add(rows.words[name], batch)
-    source = units[0][0].source
+            words[name].append(compute.dictionary_encode(rows.words[name]))
     if not X:
         raise BadInput(Path(source), "expected rows, got none")
     n_rows = sum(map(len, X))
     labels = None if layout.label is None else np.concatenate(y)
     if labels is not None and np.isnan(labels).any():
         labels = None
-    docid = None if layout.docid is None else columns[layout.docid].ids(source, as_text=True)
-    grouping = group_queries(columns[layout.qid].ids(source), n_rows)
-    words = {}
-    for name in layout.words:
-        codes, distinct = columns[name].codes()
-        words[name] = codes if grouping.order is None else codes[grouping.order], distinct.to_pylist()
-    data = rows_in_groups(_stacked(X, n_rows, layout), labels, grouping, docid, layout.features)
+    grouping = group_queries(all_ids(queries, qid), n_rows)
+    names = all_ids(documents, docid, as_text=True) if docid else None
+    categories = {}
+    for name, arrays in words.items():
+        codes, distinct = unified(arrays)
+        categories[name] = codes if grouping.order is None else codes[grouping.order], distinct.to_pylist()
+    data = rows_in_groups(_stacked(X, n_rows, layout), labels, grouping, names, layout.features)
     warn_of_repeats(Path(source), data)
-    return data, words
+    return data, categories
 
 
 def _stacked(blocks: list[Any], n_rows: int, layout: Layout) -> NDArray[Any]:
@@ -438,35 +406,35 @@ class _Unlabelled(Exception):
     """Raised if optional labels are incomplete; the store is then written without labels."""
 
 
-def _write(tables: Sequence[Table], layout: Layout, path: Path, dtype: Any, apart: Apart | None) -> None:
-    """Make one attempt to write the store; ``apart`` is the reason for which the last attempt failed."""
-    seen, documents = _Column(layout.qid), _Column(layout.docid or "")
-    source, settle = tables[0].source, () if apart is None else apart.settle
-    place, column = (source, f"column {shorten(layout.qid)}: ") if tables[0].kinds is None else (None, "")
+def _write(
+    tables: Sequence[Table],
+    layout: Layout,
+    path: Path,
+    dtype: Any,
+    queries: IdColumn,
+    documents: IdColumn,
+    apart: bool,
+) -> None:
+    """Make one attempt to write the store; ``apart`` tells whether the rows of some query are not contiguous."""
     with StoreWriter(path, len(layout.features), dtype=dtype, feature_names=layout.features) as writer:
-        queries = query_writer(writer, apart, place, column)
+        rows = query_writer(writer, apart, queries)
         for batch, (X, y, qid, docid, _) in _batches([(table, None) for table in tables], layout):
             if y is not None and np.isnan(y).any():
                 raise _Unlabelled
-            seen.add(qid, batch, keep=False)
+            ids = _array(spelled(queries, look(queries, qid, batch)))
+            names = None
             if docid is not None:
-                documents.add(docid, batch, keep=False)
-                docid = settled_words(docid.to_pylist(), source) if "docid" in settle else _array(docid)
-                docid = docid.astype(np.str_)
-            ids = _array(qid)
+                names = _array(spelled(documents, look(documents, docid, batch))).astype(np.str_)
             starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
             lengths = np.diff(starts, append=batch.n)
-            queries.add(X.astype(dtype, copy=False), y, docid, ids[starts].tolist(), lengths)
-        if seen.empty:
-            raise BadInput(Path(source), "expected rows, got none")
-        if documents.of_floats and "docid" not in settle:
-            raise Apart("docid", *settle)
-        queries.finish()
+            rows.add(X.astype(dtype, copy=False), y, names, ids[starts].tolist(), lengths)
+        documents.settle()
+        rows.finish()
 
 
 def _array(array: Any) -> NDArray[Any]:
     """Return Arrow ids as a NumPy array."""
-    is_text = pa.types.is_string(array.type)
+    is_text = pa.types.is_dictionary(array.type)
     return np.array(array.to_pylist(), dtype=np.str_) if is_text else to_numpy(array)[0]
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import AnyPath, read_blocks, replacing, shorten
 from structsvm.common.frames import frame as pandas_frame
-from structsvm.common.tables.ids_and_times import id_texts
+from structsvm.common.tables.ids import id_texts
 from structsvm.common.tables.roles import column_of
 from structsvm.protocols import Int
 

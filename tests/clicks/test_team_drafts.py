@@ -228,7 +228,7 @@ def test_a_table_of_two_experiments_is_refused(length):
 @pytest.mark.parametrize("rows", [slice(0, 6), slice(0, 1)], ids=["list", "row"])
 def test_a_misspelled_ranker_is_refused(rows):
     frame = drafted_table(drafts("AB"))
-    frame.loc[frame.index[rows], "team"] = frame.team[rows].replace({"A": "A ", "B": "b"})
+    frame.loc[frame.index[rows], "team"] = frame.team[rows].replace({"A": "a", "B": "b"})
     message = r"team: expected lists .*, got 199 of .*; 1 of .*; correct misspelled"
     refused(message, read_team_draft_table, frame)
 

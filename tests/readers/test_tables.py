@@ -119,7 +119,7 @@ def bad(change, message):
         bad({"label": [1.0] * 9 + [None]}, "row 9, column 'label': expected a finite label, got nan"),
         bad({"qid": [1] * 8 + [None, 1]}, "row 8, column 'qid': expected a query id, got none"),
         bad({"qid": [0.5] * 10}, "row 0, column 'qid': expected a query id, got 0.5; write ids as integers"),
-        bad({"qid": ["7"] * 10}, "two.parquet: column 'qid': expected ids of one type in all files"),
+        bad({"qid": ["7"] * 10}, "column 'qid': expected ids of one type, got numbers and text"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_file(tmp_path, change, message):

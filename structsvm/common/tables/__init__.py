@@ -1,5 +1,5 @@
 """Tables of any kind: CSV, JSON lines, Parquet, data frames and Arrow streams.
 
-:mod:`.files` recognises tables, :mod:`.opening` opens them, and :mod:`.columns` converts their columns by the rules of
-:mod:`.ids_and_times`. Only :mod:`.files` and :mod:`.ids_and_times` work without pyarrow.
+:mod:`.files` recognises tables, :mod:`.opening` opens them, and :mod:`.columns` converts their columns; :mod:`.ids` has
+the rule for ids. Only :mod:`.files`, :mod:`.ids` and :mod:`.times` work without pyarrow.
 """

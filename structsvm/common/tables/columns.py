@@ -5,8 +5,8 @@ Arrow arrays become NumPy arrays through their buffers: ``to_numpy`` and ``pa.sc
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import compute, types
 
+from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch
-from structsvm.common.tables.ids_and_times import (
-    NUMBER,
-    UNITS,
-    first_inexact,
-    seconds,
-    settled_words,
-    spelling_of,
-)
+from structsvm.common.tables.ids import NAN, NUMBER, IdColumn, first_inexact
 from structsvm.common.tables.text import arrow_text, is_text
+from structsvm.common.tables.times import UNITS, seconds
 from structsvm.protocols import Float
 
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -85,14 +80,9 @@ def number_of(word: str) -> float | None:
 
 
 def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
-    """Return ids as an Arrow array of int64, uint64 or text; raise for other types, and for missing ids unless
-    ``missing``."""
+    """Return ids as an Arrow array of int64, decimals without a fraction if any is too large, or trimmed text; raise
+    for other types, and for missing ids unless ``missing``."""
     array = _plain(batch.columns[name])
-    if types.is_decimal(array.type) and array.type.scale == 0:
-        try:
-            array = compute.cast(array, pa.int64())
-        except pa.ArrowInvalid:
-            raise batch.wrong(0, name, what, "integers of more than 64 bits", "write ids as text") from None
     kind = array.type
     if types.is_floating(kind):
         values, known = to_numpy(array)
@@ -103,8 +93,7 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
         known = ~np.isnan(values)
         array = to_arrow(np.where(known, values, 0).astype(np.int64), known)
     elif types.is_string(kind):
-        if batch.written is not None:
-            array = compute.utf8_trim_whitespace(array)
+        array = compute.utf8_trim_whitespace(array)
         # to convert a Python string, Arrow would import pandas
         empty = compute.equal(array, arrow_text([""])[0])
         if compute.any(empty).as_py():
@@ -113,8 +102,8 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
         if (some := compute.any(ending)).as_py():
             row = compute.index(ending, some).as_py()
             raise batch.wrong(row, name, what, "one that ends in a NUL character", "remove the NUL")
-    elif types.is_integer(kind):
-        array = compute.cast(array, pa.uint64() if kind == pa.uint64() else pa.int64())
+    elif types.is_integer(kind) or types.is_decimal(kind):
+        array = _whole(batch, name, what, array)
     elif types.is_null(kind):
         array = compute.cast(array, pa.string())
     else:
@@ -125,21 +114,47 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
     return array
 
 
-class Spelling:
-    """Tracks over all batches whether the ids of a text file are numbers, some of them written as floats.
+def _whole(batch: Batch, name: str, what: str, array: Any) -> Any:
+    """Return whole numbers as int64 if they fit, else as decimals."""
+    try:
+        return compute.cast(array, pa.int64())
+    except pa.ArrowInvalid:
+        wide = pa.decimal256(76, 0) if types.is_decimal256(array.type) else pa.decimal128(38, 0)
+        try:
+            return compute.cast(array, wide)
+        except pa.ArrowInvalid:
+            raise batch.wrong(0, name, what, str(array.type), "write ids as integers or text") from None
 
-    The ids of a column become integers only if all of them are numbers, so every batch has to be examined.
-    """
 
-    def __init__(self) -> None:
-        self._plain, self.of_floats = True, False
+def look_at_type(column: IdColumn, array: Any, batch: Batch) -> None:
+    """Show ``column`` of which type the ids of a batch are, an array of :func:`ids`."""
+    if len(array) > array.null_count and (batch.written is None or not types.is_string(array.type)):
+        if types.is_string(array.type):
+            column.look_at_text()
+        else:
+            column.look_at_numbers(fit=types.is_integer(array.type))
 
-    def look(self, words: Any) -> None:
-        """Examine the distinct ids of a batch, given as an Arrow array."""
-        if (self._plain or self.of_floats) and types.is_string(words.type) and not _are_whole(words):
-            numbers, plain = spelling_of([word for word in words.to_pylist() if word is not None])
-            self.of_floats = numbers and (self.of_floats or not plain)
-            self._plain = self._plain and plain
+
+def look(column: IdColumn, array: Any, batch: Batch | None = None) -> Any:
+    """Show ``column`` ids of :func:`ids`; return them, text as a dictionary array. Errors name the row in ``batch``."""
+    if batch is not None:
+        look_at_type(column, array, batch)
+    if not types.is_string(array.type):
+        return array
+    coded = compute.dictionary_encode(array)
+    words = coded.dictionary
+    if column.are_numbers and _are_whole(words):
+        return coded
+    if column.are_numbers or compute.any(compute.is_in(words, value_set=arrow_text(sorted(NAN)))).as_py():
+
+        def error(word: str, problem: str, remedy: str) -> BadInput:
+            where, start = column.place, ""
+            if batch is not None:
+                where, start = batch.place(array.to_pylist().index(word))
+            return BadInput(where, f"{start}{column.name}{problem}", remedy)
+
+        column.look(words.to_pylist(), error)
+    return coded
 
 
 def _are_whole(words: Any) -> bool:
@@ -150,11 +165,43 @@ def _are_whole(words: Any) -> bool:
         return False
 
 
-def settled(words: Any, place: Path | str, name: str) -> NDArray[Any]:
-    """Return distinct ids of a text file, given as an Arrow array, as integers or text (see :func:`settled_words`)."""
-    if _are_whole(words):
-        return to_numpy(compute.cast(words, pa.int64()))[0]
-    return settled_words(words.to_pylist(), place, f"column {shorten(name)}: ")
+def spelled(column: IdColumn, array: Any) -> Any:
+    """Return ids of :func:`look` as int64 or a dictionary array of text, as the ids seen so far suggest."""
+    if not types.is_dictionary(array.type):
+        if column.as_int64:
+            column.spell_int64()
+            return array
+        return compute.dictionary_encode(compute.cast(array, pa.string()))
+    words = array.dictionary.to_pylist() if column.are_numbers else []
+    if (own := column.spell(words)) == words:
+        return array
+    known = to_arrow(np.array([word is not None for word in own]))
+    text = compute.if_else(known, arrow_text([word or "" for word in own]), pa.nulls(len(own), pa.string()))
+    return compute.dictionary_encode(compute.take(text, array.indices))
+
+
+def all_ids(column: IdColumn, arrays: Sequence[Any], *, as_text: bool = False) -> NDArray[Any]:
+    """Return the ids of all batches, from :func:`look`, after ``column`` has seen them all."""
+    column.settle()
+    if not any(types.is_dictionary(array.type) for array in arrays) and column.as_int64:
+        values = np.concatenate([to_numpy(array)[0] for array in arrays])
+        return values.astype(np.str_) if as_text else values
+    encoded = [
+        array
+        if types.is_dictionary(array.type)
+        else compute.dictionary_encode(compute.cast(array, pa.string()))
+        for array in arrays
+    ]
+    codes, words = unified(encoded)
+    if column.as_int64 and not as_text and _are_whole(words):
+        return to_numpy(compute.cast(words, pa.int64()))[0][codes]
+    return (column.texts if as_text else column.ids)(words.to_pylist())[codes]
+
+
+def unified(arrays: Sequence[Any]) -> tuple[NDArray[Any], Any]:
+    """Return the code of each row of several dictionary arrays, and the distinct words."""
+    whole = pa.chunked_array(arrays).unify_dictionaries().combine_chunks()
+    return to_numpy(whole.indices)[0], whole.dictionary
 
 
 def coded(array: Any) -> tuple[NDArray[np.int64], Any]:

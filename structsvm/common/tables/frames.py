@@ -4,7 +4,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyarrow import parquet
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch, Role, Table
-from structsvm.common.tables.ids_and_times import is_missing
+from structsvm.common.tables.ids import first_inexact, is_missing
 
 _ROWS, _CELLS = 1 << 16, 1 << 22
 """Maximum number of rows and cells of a batch."""
@@ -44,7 +45,7 @@ def frame_table(frame: Any, source: str = "table") -> Table:
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
         # only the requested columns: other columns may have a type that Arrow lacks
-        columns = {name: arrow_of(column(name), source, name) for name in roles}
+        columns = {name: arrow_of(column(name), source, name, role) for name, role in roles.items()}
         n = len(next(iter(columns.values())))
         if n:
             yield Batch(columns, n, _rows_from(source, 0))
@@ -56,19 +57,23 @@ def _rows_from(source: Path | str, start: int) -> Callable[[int], tuple[Path | s
     return lambda row: (source, f"row {start + row}, ")
 
 
-def arrow_of(values: Any, source: Path | str, name: str) -> Any:
-    """Return values as one Arrow array; raise for a mixture of types."""
+def arrow_of(values: Any, source: Path | str, name: str, role: Role = "category") -> Any:
+    """Return values as one Arrow array; raise for a mixture of types, except integers and floats as numbers or ids."""
     try:
         if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):  # Arrow or polars
             values = pa.chunked_array(values)
         elif not isinstance(values, (pa.Array, pa.ChunkedArray)):
-            values = pa.array(values, from_pandas=True)
+            array = pa.array(values, from_pandas=True)
+            if role == "id" and pa.types.is_floating(array.type) and getattr(values, "dtype", "O") == "O":
+                return _numbers_of(values, role)  # Arrow would round integers
+            values = array
         return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     except (pa.ArrowException, OverflowError, ValueError, TypeError, NotImplementedError) as error:
         known = [v for v in np.asarray(values, dtype=object).tolist() if not is_missing(v)]
         kinds = sorted({type(v).__name__ for v in known})
-        if kinds == ["int"] and min(known) >= 0 and max(known) < 2**64:
-            return pa.array([None if is_missing(v) else v for v in values], pa.uint64())
+        if kinds == ["int"] or (kinds == ["float", "int"] and role in ("number", "id")):
+            with suppress(pa.ArrowException, OverflowError, ArithmeticError):
+                return _numbers_of(values, role)
         expected, remedy = "64-bit numbers, text or times", "convert it to numbers or str"
         got = f"{' and '.join(kinds) or 'none'} ({error!s:.80})"
         if kinds == ["int"]:
@@ -77,6 +82,18 @@ def arrow_of(values: Any, source: Path | str, name: str) -> Any:
         elif len(kinds) > 1:
             expected, got, remedy = "values of one type", " and ".join(kinds), "convert them to str"
         raise BadInput(source, f"column {shorten(name)}: expected {expected}, got {got}", remedy) from None
+
+
+def _numbers_of(values: Any, role: Role) -> Any:
+    """Return integers and floats as an Arrow array: floats as numbers; as ids exact integers, if all are whole."""
+    numbers = [None if is_missing(v) else v for v in np.asarray(values, dtype=object).tolist()]
+    floats = [v for v in numbers if isinstance(v, float)]
+    if role == "number" or first_inexact(np.array(floats, dtype=np.float64)) is not None:
+        return pa.array([None if v is None else float(v) for v in numbers], pa.float64())
+    exact = [None if v is None else int(v) for v in numbers]
+    if all(v is None or -(2**63) <= v < 2**63 for v in exact):
+        return pa.array(exact, pa.int64())
+    return pa.array([None if v is None else Decimal(v) for v in exact], pa.decimal256(76, 0))
 
 
 @contextmanager

@@ -249,7 +249,8 @@ def json_table(path: Path, max_expansion: float | None = None) -> Table:
                     raise BadInput(f"{path}:{number}", problem, "write null where a line has no value")
             if numbered:
                 columns = {
-                    name: arrow_of([row.get(name) for _, row in numbered], path, name) for name in roles
+                    name: arrow_of([row.get(name) for _, row in numbered], path, name, role)
+                    for name, role in roles.items()
                 }
                 yield Batch(columns, len(numbered), _at_lines(path, numbered))
 

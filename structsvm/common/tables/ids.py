@@ -1,0 +1,243 @@
+"""The rule for ids: what the ids of a column are, decided once, after all of its words were seen.
+
+Each reader shows an :class:`IdColumn` every id of a column, however they are stored and in whatever blocks, and only
+then asks for the ids. So the same rows give the same ids, or the same error, in every format.
+
+* **Spelling.** An id is its text without white space at either end. Nothing else is changed: case, quotes and Unicode
+  normalisation distinguish ids (``é`` as one character and as ``e`` with an accent are two ids), as in TREC files.
+* **Numbers.** If every id of the column is a whole number, written ``7`` or ``7.0``, as pandas writes a column of
+  floats, the ids are the digits of these numbers, of any length. The width and the type of the numbers do not matter:
+  integers, decimals and floats that are whole give the same ids as text. They are returned as int64 if they fit and
+  none was given as text by a format with types, else as text.
+* **Text.** If any id is not a whole number, all ids are text as written: ``007`` and ``7``, or ``1.10`` and ``1.1``,
+  are distinct. A format with types must not mix text and numbers, because a number does not tell ``007`` from ``7``.
+* **Lost digits.** Floats with a fraction, floats from 2^53 on (2^24 for float32), and, in a column of numbers, text
+  such as ``1.73e+18`` or ``9007199254740993.0`` are refused: distinct ids may have become equal.
+* **Missing.** An empty text, null and NaN are missing. So is the text ``nan``, in any case, if all other ids are
+  numbers; among other text it is an id, with a warning. Readers refuse missing ids; readers of clicks leave their rows
+  out and count them.
+"""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.common.checks import BadInput
+from structsvm.common.files import shorten
+from structsvm.common.user_warnings import warn_user
+
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?|-0\.0")
+"""A whole number as Python writes an integer or a float."""
+
+NAN = frozenset(a + b + c for a in "nN" for b in "aA" for c in "nN")
+_EXACT = 2**53
+_LOST = "distinct ids may have become equal; write them as int64 or text"
+
+Result = TypeVar("Result")
+WordError = Callable[[str, str, str], BadInput]
+"""Function that returns the error of a word; its further arguments are the problem and the remedy."""
+
+
+class Unsettled(Exception):
+    """Raised if ids were spelled before a later id changed the decision: the same rows have to be read again."""
+
+
+class IdColumn:
+    """The ids of one column (see the rule above).
+
+    Show all words with :meth:`look`, then call :meth:`settle`, then :meth:`ids`. A reader that cannot keep all words
+    until the end calls :meth:`spell` after each :meth:`look`, within :func:`reread`: if a later word changes the
+    decision, :meth:`look` raises :class:`Unsettled`, and all rows are read again with the same object, which then knows
+    the decision.
+
+    Parameters
+    ----------
+    place : str or path
+        Source that errors name if a word has no place of its own.
+    name : str
+        Name of the column, for errors; may be empty.
+    missing : bool
+        Whether rows with missing ids are left out by the caller instead of refused.
+    """
+
+    def __init__(self, place: Any, name: str = "", *, missing: bool = False) -> None:
+        self.place, self._missing = place, missing
+        self.name = f"column {shorten(name)}: " if name else ""
+        self.are_numbers = True
+        """Whether all ids seen so far are numbers."""
+
+        self.are_whole = True
+        """Whether all ids seen so far are whole numbers, ``7`` or ``7.0``."""
+
+        self.fit = True
+        """Whether all whole numbers seen so far fit into int64."""
+
+        self.of_text = self.of_numbers = False
+        """Whether a format with types gave text, or numbers."""
+
+        self._nan: BadInput | None = None
+        self._rounded: BadInput | None = None
+        self._cut = self._left_out = self._as_int64 = False
+
+    def look(self, words: Sequence[str], error: WordError | None = None) -> None:
+        """Examine words, which are trimmed and not empty; distinct ones suffice."""
+        error = error or self._error
+        for word in words if self.are_numbers else ():
+            if word in NAN:
+                problem = f"expected an id, got {word} among numbers"
+                self._nan = self._nan or error(word, problem, "drop the rows without an id")
+                continue
+            if _WHOLE.fullmatch(word):
+                self.fit = self.fit and (len(word) < 19 or -(2**63) <= int(_digits(word)) < 2**63)
+            elif NUMBER.fullmatch(word):
+                self.are_whole = False
+            else:
+                self.are_numbers = self.are_whole = False
+                break
+            if "e" in word or "E" in word or (word.endswith(".0") and abs(float(word)) >= _EXACT):
+                problem = (
+                    f"expected ids as integers or text, got {word:.40}, as a column of floats is written"
+                )
+                self._rounded = self._rounded or error(word, problem, _LOST)
+        if not self.are_numbers and self._nan is None and not NAN.isdisjoint(words):
+            self._nan = error("nan", "", "")
+        self._check()
+
+    def look_at_numbers(self, *, fit: bool = True) -> None:
+        """Note whole numbers of a format with types; ``fit`` tells whether they fit into int64."""
+        self.of_numbers, self.fit = True, self.fit and fit
+        self._check()
+
+    def look_at_text(self) -> None:
+        """Note that a format with types gave text."""
+        self.of_text = True
+        self._check()
+
+    def _check(self) -> None:
+        if self.of_numbers and self.of_text:
+            raise self._error("", "expected ids of one type, got numbers and text", "convert them to str")
+        if (
+            (self._cut and not self.are_whole)
+            or (self._left_out and not self.are_numbers)
+            or (self._as_int64 and not self.as_int64)
+        ):
+            raise Unsettled
+
+    def _error(self, word: str, problem: str, remedy: str) -> BadInput:
+        return BadInput(self.place, f"{self.name}{problem}", remedy)
+
+    @property
+    def as_int64(self) -> bool:
+        """Whether the ids seen so far are returned as int64."""
+        return self.are_whole and self.fit and not self.of_text
+
+    def spell(self, words: Sequence[str]) -> list[str | None]:
+        """Return ids as text, as the words seen so far suggest; None for missing ids that the caller leaves out."""
+        spelled: list[str | None] = list(map(_digits, words)) if self.are_whole else list(words)
+        self._cut = self._cut or (self.are_whole and spelled != words)
+        if self.are_numbers and self._missing and self._nan is not None:
+            spelled = [None if word in NAN else word for word in spelled]
+            self._left_out = True
+        return spelled
+
+    def spell_int64(self) -> None:
+        """Note that the caller uses numbers as int64, as the ids seen so far suggest."""
+        self._as_int64 = True
+
+    def settle(self) -> None:
+        """Decide, after all words were seen; raise for missing ids and lost digits."""
+        if self.are_numbers and (refused := (None if self._missing else self._nan) or self._rounded):
+            raise refused
+        if not self.are_numbers and self._nan is not None:
+            warn_user(
+                f"{self._nan.argument}: {self.name}the text 'nan' is an id; drop its rows if the id is missing"
+            )
+
+    def restart(self) -> None:
+        """Forget what was spelled, not what was seen: all rows are read again."""
+        self._cut = self._left_out = self._as_int64 = False
+
+    def ids(self, words: Sequence[Any]) -> NDArray[Any]:
+        """Return words, or whole numbers, as ids, after :meth:`settle`; before, as the words seen so far suggest."""
+        texts = self.texts(words)
+        return np.array([*map(int, texts.tolist())], np.int64) if self.as_int64 else texts
+
+    def texts(self, words: Sequence[Any]) -> NDArray[np.str_]:
+        """Return words, or whole numbers, as ids in the form of text."""
+        return np.array([_digits(str(word)) for word in words] if self.are_whole else words, dtype=np.str_)
+
+
+def reread(attempt: Callable[[], Result], columns: Collection[IdColumn]) -> Result:
+    """Return ``attempt()``, which reads and settles ``columns``; repeat it while a decision changes on the way."""
+    while True:
+        for column in columns:
+            column.restart()
+        try:
+            return attempt()
+        except Unsettled:
+            continue
+
+
+def _digits(word: str) -> str:
+    """Return the digits of a whole number."""
+    return "0" if word == "-0.0" else word.removesuffix(".0")
+
+
+def settled(words: Sequence[str], place: Any, name: str = "") -> NDArray[Any]:
+    """Return all ids of a text file without types, given at once."""
+    column = IdColumn(place, name)
+    column.look(words)
+    column.settle()
+    return column.ids(words)
+
+
+def first_inexact(ids: NDArray[Any]) -> tuple[int, str] | None:
+    """Return row and remedy of the first float that is not an integer or may stand for several ids; NaN is skipped."""
+    exact = 2.0 ** (np.finfo(ids.dtype).nmant + 1)
+    with np.errstate(invalid="ignore"):
+        large = np.abs(ids) >= exact
+        bad = large | (ids != np.floor(ids)) & ~np.isnan(ids)
+    if not bad.any():
+        return None
+    row = int(bad.argmax())
+    if not large[row] or np.isinf(ids[row]):
+        return row, ""
+    return row, f"from {exact:.0f} on, distinct ids are equal in {ids.dtype}; read the ids as int64 or str"
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT, NA, or an empty string."""
+    try:  # NaN is not equal to itself
+        return value is None or not bool(value == value) or value in ("", b"")
+    except TypeError:  # pandas' NA
+        return True
+
+
+def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -> list[str]:
+    """Return ids as text, integral floats without their decimal point; raise for missing ids (``""`` is accepted with
+    ``empty``) and for values that are neither text nor integers.
+    """
+    values = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    kinds = set(map(type, values))
+    if not kinds - {str} and (empty or "" not in values):
+        return values
+    if not kinds - {int}:
+        return [str(value) for value in values]
+    texts = []
+    for row, value in enumerate(values):
+        if isinstance(value, (float, np.floating)) and value == value:
+            if (wrong := first_inexact(np.array([value]))) is not None:
+                problem = f"expected {what}, got {value}"
+                raise BadInput(name, problem, wrong[1] or "write ids as text", at=f"[{row}]")
+            value = int(value)
+        known = isinstance(value, (str, int, np.integer)) and not isinstance(value, bool)
+        if not known or (value == "" and not empty):
+            got = "none" if is_missing(value) else f"{type(value).__name__} {value!r:.40}"
+            remedy = "drop the rows without an id" if got == "none" else "write ids as text or integers"
+            raise BadInput(name, f"expected {what}, got {got}", remedy, at=f"[{row}]")
+        texts.append(str(value))
+    return texts
