@@ -12,7 +12,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch, Role, Table
 from structsvm.common.tables.columns import number_of, to_arrow
-from structsvm.common.tables.ids_and_times import settled_words
+from structsvm.common.tables.ids import settled
 from structsvm.common.tables.source import File
 from structsvm.common.tables.text import arrow_text
 
@@ -26,7 +26,7 @@ def folder_columns(files: Sequence[File]) -> _Ids:
     columns: dict[str, dict[str, Any]] = {}
     for name, _ in files[0].folders:
         words = list(dict.fromkeys(dict(file.folders)[name] for file in files))
-        ids = settled_words([word for word in words if word], files[0].path, f"column {shorten(name)}: ")
+        ids = settled([word for word in words if word], files[0].path, name)
         columns[name] = dict(zip(filter(None, words), ids.tolist(), strict=True))
     return columns
 
