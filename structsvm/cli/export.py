@@ -81,6 +81,10 @@ def export(
     with replacing(output) as file:
         file.write(content)
     typer.echo(f"{to}: {output}")
+    if to == "xgboost":
+        note(
+            "in Vespa, declare the attributes of these features as float: double attributes are not rounded as in XGBoost"
+        )
 
 
 def _read_queries(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.estimators.cross_validation import StructuralRankerCV
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.export.hybrid import ENGINES
+from structsvm.export.names import check_feature_names
 from structsvm.features.hybrid import clause_columns
 from structsvm.metrics import evaluate
 from structsvm.metrics.estimates import Estimate, estimate_of
@@ -141,7 +142,8 @@ def hybrid_weights(
     ----------
     runs : mapping of names to Run, sequence of Run, or QueryData
         The result lists of each clause; or rows with the grades as labels and one column of scores per clause, which is
-        NaN for documents missing from its list, such as a table read by ``read_csv(path, fill=np.nan)``.
+        NaN for documents missing from its list, such as a table read by ``read_csv(path, fill=np.nan)``. For Vespa the
+        rows of a query have to be in the order of its hits, of which the first ``depth`` are used.
     qrels : Qrels, optional
         The judgments; required if ``runs`` contains runs.
     to : str
@@ -193,7 +195,10 @@ def hybrid_weights(
     check_whole("k", k, 1)
     check_whole("n_boot", n_boot, 2)
     engine = ENGINES[to]
+    if engine.complete and isinstance(runs, QueryData):
+        runs = _first_hits(runs, depth)
     names, scores, y, offsets = _lists(runs, qrels, depth)
+    check_feature_names(to, names, "runs")
     if len(names) not in engine.clauses:
         most = engine.clauses[-1]
         raise BadInput("runs", f"expected {'2' if most == 2 else f'2 to {most}'} for {to}, got {len(names)}")
@@ -243,6 +248,15 @@ def hybrid_weights(
     return HybridWeights(
         to, names, weights, lower, upper, float(search.C_), estimate, against, names[best], n, depth, k
     )
+
+
+def _first_hits(data: QueryData, depth: int) -> QueryData:
+    """Return the first ``depth`` rows of each query, the hits that Vespa's global phase ranks again."""
+    place = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
+    keep = place < depth
+    sizes = np.minimum(np.diff(data.offsets), depth)
+    offsets = offsets_of(sizes.tolist())
+    return replace(data, X=data.X[keep], y=data.y[keep], offsets=offsets, docid=None, order=None)
 
 
 def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:

@@ -8,14 +8,17 @@ writer are not repeated.
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
-from structsvm.export.linear import engine_names, linear_form
+from structsvm.common.rows import warn_user
+from structsvm.export import ranking_expressions
+from structsvm.export.linear import FeatureNames, engine_names, linear_form
+from structsvm.export.names import check_feature_names
 from structsvm.export.pipelines import scores_of
 from structsvm.export.target import SOLR_SLACK, Target, missing_names, parse_version
 from structsvm.features.input_rows import rows_for
@@ -64,7 +67,8 @@ class ExportCheck(NamedTuple):
             raise BadInput(
                 "check",
                 f"expected {to} to score the rows as predict does, got {self}, due to {by}",
-                "see the warnings of the export, or change these features before training",
+                "float32 holds about seven digits: subtract a constant from these features, or multiply them, before "
+                "training",
             )
 
 
@@ -74,7 +78,7 @@ def check_export(
     to: str,
     X: Any,
     *,
-    feature_names: Sequence[str] | None = None,
+    feature_names: FeatureNames | None = None,
     unmatched: Any = "auto",
     engine_version: str | None = None,
 ) -> ExportCheck:
@@ -112,12 +116,13 @@ def check_export(
 
 
 def compare_scores(
-    content: bytes, model: Any, target: Target, X: Any, feature_names: Sequence[str] | None = None
+    content: bytes, model: Any, target: Target, X: Any, feature_names: FeatureNames | None = None
 ) -> ExportCheck:
     """Return the comparison; unset features in ``target.missing`` count as missing values."""
     names = engine_names(model, feature_names, model.n_features_in_)
     if target.to not in RULES:
         raise BadInput("check", "expected one of " + ", ".join(map(repr, RULES)), value=target.to)
+    check_feature_names(target.to, names)
     rows = rows_for(model, X)[0]
     rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
     rows, *sent = _variants(model, target, rows, names, feature_names)
@@ -148,11 +153,19 @@ def compare_scores(
             one, others = score(changed[:1], list(changed[:, None]))
             if not off[worst] - np.abs(others - one - shift).max() <= _TOLERANCE * spread:
                 features.append(name)
+    if target.to == "xgboost":
+        doubles = np.array([score_double_attributes(content, one, names, target) for one in sent])
+        off64 = float(np.abs(doubles - expected - np.median(doubles - expected)).max()) / spread
+        if off64 > max(_TOLERANCE, 2 * float(off[worst]) / spread):
+            warn_user(
+                "Vespa compares attributes of type double without rounding them to float32, as XGBoost does: scores "
+                f"would differ by up to {off64:.1g} of their range; declare these attributes as float"
+            )
     return ExportCheck(float(off[worst]) / spread, engine.shape[0] * len(i), n_reversed, tuple(features))
 
 
 def _variants(
-    model: Any, target: Target, rows: Float, names: Sequence[str], feature_names: Sequence[str] | None
+    model: Any, target: Target, rows: Float, names: Sequence[str], feature_names: FeatureNames | None
 ) -> list[Float]:
     """Return the rows for ``predict``, and then one or two variants of them as the engine receives them.
 
@@ -206,7 +219,6 @@ def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target)
     spec = json.loads(content)
     model: dict[str, Any] = {"type": "trees"} if isinstance(spec, list) else spec["model"]["model"]
     definition: Any = spec if isinstance(spec, list) else json.loads(model["definition"])
-    at = {name: j for j, name in enumerate(names)}
     if model["type"] == "model/linear":
         values = _by_name(np.nan_to_num(X), names)
         for name, normalizer in model.get("feature_normalizers", {}).items():
@@ -221,20 +233,33 @@ def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target)
             else:
                 values[name] = (values[name] - _F32(p["mean"])) / _F32(p["standard_deviation"])
         return _added((values[name] * _F32(definition[name]) for name in names), len(X))
-    values32 = target.unset(X, names).astype(_F32)
+    return _added(_tree_scores(definition, target.unset(X, names).astype(_F32), names, target), len(X))
+
+
+def _tree_scores(trees: Any, values: NDArray[Any], names: Sequence[str], target: Target) -> Iterator[Float]:
+    """Yield the scores of each tree as XGBoost dumps them, in the precision of ``values``."""
+    at = {name: j for j, name in enumerate(names)}
 
     def split(node: dict[str, Any]) -> tuple[Any, Any, Any] | float:
         if "leaf" in node:
             return float(node["leaf"])
         # the order of the children is not defined: "yes" has the id of one of them
         yes, no = sorted(node["children"], key=lambda child: child["nodeid"] != node["yes"])
-        value = values32[:, at[node["split"]]]
+        value = values[:, at[node["split"]]]
         goes = value < _F32(node["split_condition"])
         if target.follows_branches:
             goes = np.where(np.isnan(value), node["missing"] == node["yes"], goes)
         return goes, yes, no
 
-    return _added((_walk(tree, len(X), split) for tree in definition), len(X))
+    return (_walk(tree, len(values), split) for tree in trees)
+
+
+def score_double_attributes(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
+    """Score rows with trees in Vespa, whose attributes are doubles: they are compared without rounding to float32."""
+    total = np.zeros(len(X))
+    for part in _tree_scores(json.loads(content), X, names, target):
+        total = total + part
+    return total
 
 
 def score_solr(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
@@ -295,19 +320,8 @@ def score_vespa(content: bytes, X: Float, names: Sequence[str], target: Target) 
     values = dict(zip(names, X.T, strict=True))
     block = re.search(r"expression \{\n(.*?)\n        \}", content.decode(), re.S)
     assert block is not None
-    total = np.zeros(len(X))
-    # each line is "weight * name", "weight * (name - shift) / scale" or a constant
-    for term in block[1].split("\n"):
-        weight, _, rest = term.strip().removeprefix("+ ").partition(" * ")
-        if not rest:
-            total += float(weight)
-        elif rest in values:
-            total += float(weight) * values[rest]
-        else:
-            inside, _, scale = rest.rpartition(" / ")
-            name, _, shift = inside.removeprefix("(").removesuffix(")").rpartition(" - ")
-            total += float(weight) * (values[name] - float(shift)) / float(scale)
-    return total
+    score: Float = ranking_expressions.evaluate(block[1], values.__getitem__)
+    return np.broadcast_to(score, len(X))
 
 
 def score_svmlight(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:

@@ -116,7 +116,7 @@ ENGINES: dict[str, Engine] = {
     "opensearch-lower-bounds": Engine(
         "by_max", _opensearch("min_max", mode="apply", min_score=0.0), range(2, 6)
     ),
-    "opensearch-l2": Engine("l2", _opensearch("l2"), range(2, 6)),
+    "opensearch-l2": Engine("l2_floor", _opensearch("l2"), range(2, 6)),
     "opensearch-rrf": Engine("ranks", _opensearch_rrf, range(2, 6)),
     "elasticsearch-linear": Engine("minmax_near", _elasticsearch("linear", "minmax")),
     "elasticsearch-l2": Engine("l2", _elasticsearch("linear", "l2_norm")),
@@ -124,7 +124,7 @@ ENGINES: dict[str, Engine] = {
     "qdrant-rrf": Engine("inverse_ranks", _qdrant),
     "weaviate": Engine("minmax", _weaviate, range(2, 3)),
     "vespa": Engine("minmax", _vespa("normalize_linear"), complete=True),
-    "vespa-rrf": Engine("ranks", _vespa("reciprocal_rank"), complete=True),
+    "vespa-rrf": Engine("hit_ranks", _vespa("reciprocal_rank"), complete=True),
     "langchain": Engine("ranks", _langchain),
     "llamaindex": Engine("minmax", _llamaindex),
     "sql": Engine("minmax_near", _sql),

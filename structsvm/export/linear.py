@@ -1,6 +1,6 @@
 """``linear_form``: weights, scaling and intercept of a linear model, or of a pipeline that ends in one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,9 @@ from structsvm.common.rows import warn_user
 from structsvm.export.pipelines import affine_steps, scores_of
 from structsvm.export.target import HUGE, TINY
 from structsvm.protocols import Float
+
+FeatureNames = Sequence[str] | Mapping[str, str]
+"""Names of all features in the engine, or of some by their names in training."""
 
 _COARSE = 1e-5
 """Spacing of float32 numbers, as a share of the range of a feature, above which ranks may differ."""
@@ -48,7 +51,7 @@ class LinearForm:
         return float(self.intercept - dot(self.raw_weights, self.shift))
 
 
-def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> LinearForm:
+def linear_form(model: Any, feature_names: FeatureNames | None = None) -> LinearForm:
     """Return weights, scaling and intercept of a fitted linear model of this package.
 
     Parameters
@@ -56,8 +59,9 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     model : estimator or sklearn.pipeline.Pipeline
         Fitted model with ``coef_``, or a pipeline whose last step is such a model and whose other steps are affine
         (scalers, imputers, projections).
-    feature_names : sequence of str, optional
-        Default: the column names the model was trained with, or ``feature_1``, ``feature_2``, ...
+    feature_names : sequence of str, or mapping of str to str, optional
+        Names of the features in the order of the columns, or new names by the names of training. Default: the column
+        names the model was trained with, or ``feature_1``, ``feature_2``, ...
 
     Returns
     -------
@@ -113,7 +117,7 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     return form
 
 
-def _of_pipeline(pipeline: Any, feature_names: Sequence[str] | None) -> LinearForm:
+def _of_pipeline(pipeline: Any, feature_names: FeatureNames | None) -> LinearForm:
     """Return the form of the last step as a function of the input of the first step."""
     form = linear_form(pipeline.steps[-1][1])
     if form.within_query:
@@ -139,12 +143,17 @@ def _of_pipeline(pipeline: Any, feature_names: Sequence[str] | None) -> LinearFo
     return form
 
 
-def engine_names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
+def engine_names(model: Any, given: FeatureNames | None, n_features: int) -> tuple[str, ...]:
     """Return the names of the features in the engine: the given names, or those that the model was trained with."""
-    own = getattr(model, "feature_names_in_", None)
-    if given is None:
-        given = [f"feature_{j + 1}" for j in range(n_features)] if own is None else [str(n) for n in own]
-    names = tuple(given)
+    trained = getattr(model, "feature_names_in_", None)
+    own = [f"feature_{j + 1}" for j in range(n_features)] if trained is None else [str(n) for n in trained]
+    if isinstance(given, Mapping):
+        if unknown := [name for name in given if name not in own]:
+            raise BadInput(
+                "feature_names", f"expected names of features, such as {own[0]!r}, got {unknown[0]!r}"
+            )
+        given = [given.get(name, name) for name in own]
+    names = tuple(own if given is None else given)
     if isinstance(given, str) or len(names) != n_features:
         shown = f"the text {given!r:.60}" if isinstance(given, str) else len(names)
         raise BadInput("feature_names", f"expected {n_features} names, one per feature, got {shown}")

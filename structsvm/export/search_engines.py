@@ -4,7 +4,7 @@ Weights and scaling are exported together, so that the engine scores raw feature
 is refused with the reason, or exported with a warning.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from structsvm.common.files import replacing
 from structsvm.common.rows import warn_user
 from structsvm.export.bodies import as_json, import_onnx, onnx_model, solr_feature, solr_model, vespa_profile
 from structsvm.export.checking import compare_scores
-from structsvm.export.linear import LinearForm, check_figures, engine_names, linear_form
+from structsvm.export.linear import FeatureNames, LinearForm, check_figures, engine_names, linear_form
+from structsvm.export.names import check_feature_names, check_model_name, check_store_name
 from structsvm.export.target import Target, Unmatched, missing_names, parse_version, warn_of_unset
 from structsvm.export.trees import TREE_FORMATS, valued_forest
 from structsvm.features.input_rows import naming
@@ -28,7 +29,7 @@ def export_model(
     model: Any,
     to: str,
     *,
-    feature_names: Sequence[str] | None = None,
+    feature_names: FeatureNames | None = None,
     name: str = "structsvm",
     unmatched: Unmatched | Mapping[str, str] = "auto",
     engine_version: str | None = None,
@@ -75,10 +76,12 @@ def export_model(
         after affine pipeline steps, or a ranker over trees.
     to : str
         One of :data:`FORMATS`, or of :data:`~structsvm.export.trees.TREE_FORMATS` for trees.
-    feature_names : sequence of str, optional
-        Names of the features in the engine, in the order of the columns; see :func:`linear_form` for the default.
+    feature_names : sequence of str, or mapping of str to str, optional
+        Names of the features in the engine, in the order of the columns, or by the names of training, as in
+        ``{"1": "attribute(price)"}``; see :func:`linear_form` for the default. ``vespa`` and ``xgboost`` need names of
+        rank features, ``lightgbm`` names without spaces, quotes and brackets.
     name : str, default="structsvm"
-        Name of the model in the engine.
+        Name of the model in the engine; for ``vespa`` of letters, digits and underscores.
     unmatched : {"auto", "zero", "missing"}, or mapping of feature names to these, default="auto"
         Value, in training, of a feature that does not match a document and that the engine leaves unset: 0, or missing
         (NaN). "auto" is "missing" for features with missing values in training, else "zero". Linear models count unset
@@ -103,8 +106,8 @@ def export_model(
     ImportError
         For ``onnx``, if the package ``onnx`` is missing.
     BadInput
-        If the format, or float32, cannot express the model, or if scores of ``check`` differ by more than 1e-4 of their
-        range.
+        If the format, or float32, cannot express the model, if the format cannot carry a name, or if scores of
+        ``check`` differ by more than 1e-4 of their range.
 
     Warns
     -----
@@ -130,6 +133,9 @@ def export_model(
     if not trees and to in TREE_FORMATS and to not in FORMATS:
         raise BadInput("to", f"expected a tree ranker, got {type(model).__name__}", value=to)
     check_choice("to", to, TREE_FORMATS if trees else FORMATS)
+    check_model_name(to, name)
+    if store is not None:
+        check_store_name(store)
     if trees:
         if unmatched != "auto" and to in ("lightgbm", "onnx", "json"):
             raise BadInput(
@@ -138,6 +144,7 @@ def export_model(
                 value=unmatched,
             )
         valued = valued_forest(model, engine_names(model, feature_names, model.n_features_in_))
+        check_feature_names(to, valued.names)
         seen = getattr(model, "missing_features_", ())
         target = target._replace(missing=missing_names(valued.names, seen, unmatched))
         content = TREE_FORMATS[to](valued, target)
@@ -154,6 +161,7 @@ def export_model(
 def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
     """Return a linear model in a format that can express it; warn about parts of the model that the format lacks."""
     to = target.to
+    check_feature_names(to, form.names)
     if missing_names(form.names, (), unmatched):
         raise BadInput(
             "unmatched",
@@ -262,8 +270,8 @@ def _svmlight(form: LinearForm, target: Target) -> bytes:
         f"{weights.shape[0]} # highest feature index",
         "1 # number of training documents",
         "2 # number of support vectors plus 1",
-        # SVM-light subtracts the threshold
-        f"{-form.raw_intercept!r} # threshold b, each following line is a SV (starting with alpha*y)",
+        # SVM-light subtracts the threshold; 0.0 - 0.0 has no sign
+        f"{0.0 - form.raw_intercept!r} # threshold b, each following line is a SV (starting with alpha*y)",
         f"1 {pairs} #",
     ]
     return "".join(f"{line}\n" for line in lines).encode()

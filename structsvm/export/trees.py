@@ -26,6 +26,8 @@ _MAX_DEPTH = 400
 the engines, accepts."""
 _LIGHTGBM_ZERO = 1.001e-35
 """LightGBM treats values of smaller magnitude as 0, and has thresholds on both sides of 0 for this purpose."""
+_COARSE = 3e-6
+"""Spacing of float32 numbers, as a share of the spread of a feature's thresholds, above which scores may differ."""
 _NO_BOUND = np.float32(3e38)
 """Threshold above all values."""
 
@@ -87,14 +89,6 @@ def _step_tree(feature: int, edges: list[float]) -> Tree:
 
 def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
     forest = valued.forest
-    bad = next((name for name in valued.names if set(name) & set(' \t\n"[]{},:')), None)
-    if bad is not None:
-        raise BadInput(
-            "to",
-            f"expected names of features without spaces, quotes and brackets, got {bad!r}",
-            "rename it in the data, or give names for the format with {feature_names}",
-            value="lightgbm",
-        )
     size = np.abs(forest.threshold)
     if (tiny := (forest.sets < 0) & (size > 0) & (size < 1e-35)).any():
         names = ", ".join(sorted({valued.names[f] for f in forest.feature[tiny].tolist()}))
@@ -314,19 +308,36 @@ def _elastic(valued: ValuedForest, target: Target) -> bytes:
 
 
 def _warn_of_float32(valued: ValuedForest, edges: NDArray[np.float32]) -> None:
-    """Warn about features with distinct thresholds that are equal in float32: the engine cannot separate their
-    values."""
+    """Warn about features of which float32, in which engines hold values, has too few numbers near the thresholds.
+
+    These are features with distinct thresholds that are equal in float32, and features such as times, whose spacing
+    in float32 is a noticeable share of the spread of their thresholds: values near a threshold then change sides.
+    Thresholds that float32 represents exactly lie between values that it represents, too, such as years.
+    """
     # An edge of bins is the largest float64 that is rounded to its float32, and separates values in both precisions.
     with np.errstate(over="ignore"):
         rounded = np.nextafter(valued.forest.threshold, np.inf).astype(np.float32) == edges
     feature, threshold, edges = (
         one[rounded] for one in (valued.forest.feature, valued.forest.threshold, edges)
     )
-    close = [
-        valued.names[j]
-        for j in np.unique(feature).tolist()
-        if np.unique(threshold[feature == j]).size > np.unique(edges[feature == j]).size
-    ]
+    close, coarse = [], []
+    for j in np.unique(feature).tolist():
+        distinct = np.unique(threshold[feature == j])
+        distinct = distinct[np.abs(distinct) < float(_NO_BOUND)]
+        if np.unique(threshold[feature == j]).size > np.unique(edges[feature == j]).size:
+            close.append(valued.names[j])
+        elif distinct.size > 1:
+            spacing = float(np.spacing(np.abs(distinct).max().astype(np.float32)))
+            # LightGBM's thresholds are the next float64 above the middle of two values
+            rounding = np.abs(distinct.astype(np.float32) - distinct)
+            if (rounding > 2 * np.spacing(np.abs(distinct))).any() and spacing > _COARSE * np.ptp(distinct):
+                coarse.append(valued.names[j])
+    if coarse:
+        warn_user(
+            f"{', '.join(coarse)}: the values are large compared with their differences, and float32, in which the "
+            "engine holds them, rounds them, so that scores may differ from those of predict; subtract a constant "
+            "from the feature"
+        )
     if close:
         warn_user(
             f"{', '.join(close)}: thresholds are equal in float32, in which the engine holds values, so that scores "

@@ -21,8 +21,11 @@ def _minmax_near(scores: Float, k: float) -> Float:
 
 
 def _minmax_floor(scores: Float, k: float) -> Float:
-    """Return min-max scaling as in OpenSearch, where the lowest score of a list becomes 0.001."""
-    return _floor(_minmax(scores, k))
+    """Return min-max scaling as in OpenSearch, where the lowest score of a list becomes 0.001.
+
+    Equal scores become 1, except scores of 0, such as those of a clause of filters, which become 0.001.
+    """
+    return _floor(_minmax(scores, k) if scores.any() else np.zeros_like(scores))
 
 
 def _floor(scaled: Float) -> Float:
@@ -39,11 +42,26 @@ def _l2(scores: Float, k: float) -> Float:
     return scores / (np.sqrt(np.square(scores).sum()) or 1.0)
 
 
-def _ranks(scores: Float, k: float) -> Float:
+def _l2_floor(scores: Float, k: float) -> Float:
+    """Return division by the norm as in OpenSearch, where scores that are all 0 become 0.001."""
+    return _l2(scores, k) if scores.any() else np.full_like(scores, 0.001)
+
+
+def _reciprocal_ranks(scores: Float, k: float, order: Int) -> Float:
+    """Return reciprocal ranks by score; equal scores are ranked by ``order``."""
     rank = np.empty(len(scores))
-    # among equal scores the later row is first, as in trec_eval
-    rank[np.lexsort((-np.arange(len(scores)), -scores))] = np.arange(1, len(scores) + 1)
+    rank[np.lexsort((order, -scores))] = np.arange(1, len(scores) + 1)
     return 1 / (k + rank)
+
+
+def _ranks(scores: Float, k: float) -> Float:
+    """Return reciprocal ranks; among equal scores the later row is first, as in trec_eval."""
+    return _reciprocal_ranks(scores, k, -np.arange(len(scores)))
+
+
+def _hit_ranks(scores: Float, k: float) -> Float:
+    """Return reciprocal ranks as in Vespa, where the earlier of two hits with equal scores is first."""
+    return _reciprocal_ranks(scores, k, np.arange(len(scores)))
 
 
 NORMALIZERS: dict[str, Callable[[Float, float], Float]] = {
@@ -52,7 +70,9 @@ NORMALIZERS: dict[str, Callable[[Float, float], Float]] = {
     "minmax_floor": _minmax_floor,
     "by_max": _by_max,
     "l2": _l2,
+    "l2_floor": _l2_floor,
     "ranks": _ranks,
+    "hit_ranks": _hit_ranks,
     "inverse_ranks": lambda scores, k: _ranks(scores, 0),
 }
 """Functions from the scores of one list, and the ``k`` of reciprocal ranks, to the terms that an engine adds up."""
@@ -64,7 +84,8 @@ def clause_columns(scores: Float, offsets: Int, normalizer: str, *, k: float = 6
     Parameters
     ----------
     scores : ndarray of float64, shape (n_rows, n_clauses)
-        NaN if the list of the clause lacks the document. Each list must have the length that the engine fuses.
+        NaN if the list of the clause lacks the document. Each list must have the length that the engine fuses. For
+        "hit_ranks" the rows of a query have to be in the order of the hits.
     offsets : ndarray of int64, shape (n_queries + 1,)
         Rows ``offsets[q]:offsets[q + 1]`` are query ``q``.
     normalizer : str

@@ -83,7 +83,8 @@ def reversed_pairs(to, pool, weights):
     for a, b in zip(pool.offsets[:-1], pool.offsets[1:], strict=True):
         lists, of_lists = [], []
         for s, weight in zip(pool.scores[a:b].T, weights, strict=True):
-            order = np.lexsort((-np.arange(b - a), -s))[: np.count_nonzero(~np.isnan(s))]
+            later_first = -1 if to != "vespa-rrf" else 1
+            order = np.lexsort((later_first * np.arange(b - a), -s))[: np.count_nonzero(~np.isnan(s))]
             if len(order):
                 lists.append((order.tolist(), s[order].astype(F32)))
                 of_lists.append(weight)
@@ -278,3 +279,42 @@ def test_judgments_of_other_documents_and_too_few_queries_are_refused():
     rejected("read tables by readers.read_csv", hybrid_weights, pd.DataFrame({"a": [1.0]}), to="sql")
     few = lists_of(np.random.default_rng(0), n=4)
     rejected("expected at least 5 judged queries, got 4", hybrid_weights, *few, to="sql")
+
+
+def test_vespa_ranks_the_earlier_of_equal_hits_first():
+    """A stable sort of the hits, best first, as ``ReciprocalRankNormalizer`` of Vespa does it."""
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 30):
+        scores = np.where(rng.random((n, 2)) < 0.5, 0.0, rng.random((n, 2)).round(1))
+        expected = np.empty_like(scores)
+        for j in range(2):
+            expected[np.argsort(-scores[:, j], kind="stable"), j] = 1 / (60 + np.arange(1, n + 1))
+        assert np.array_equal(clause_columns(scores, np.array([0, n]), "hit_ranks", k=60), expected)
+
+
+def test_vespa_fuses_the_first_hits():
+    rng = np.random.default_rng(0)
+    n, depth = 12, 20
+    relevant = (rng.random(n * 30) < 0.3).astype(float)
+    scores = np.abs(rng.normal(size=(n * 30, 2))) + relevant[:, None] * [2.0, 1.0]
+    qid = np.repeat(np.arange(n), 30)
+    first = np.tile(np.arange(30) < depth, n)
+    both = [
+        hybrid_weights(
+            QueryData.from_arrays(scores[keep], relevant[keep], qid[keep]),
+            to="vespa-rrf",
+            depth=depth,
+            n_boot=2,
+        )
+        for keep in (np.full(n * 30, True), first)
+    ]
+    assert np.array_equal(both[0].weights, both[1].weights)
+    assert both[0].estimate.mean == both[1].estimate.mean
+
+
+def test_a_list_of_zeros_has_the_lowest_score_of_opensearch():
+    scores = np.array([[3.0, np.nan], [2.0, 0.0], [1.0, 0.0]])
+    for normalizer in ("minmax_floor", "l2_floor"):
+        assert clause_columns(scores, np.array([0, 3]), normalizer)[:, 1].tolist() == [0.0, 0.001, 0.001]
+    scores[1:, 1] = 2.0
+    assert clause_columns(scores, np.array([0, 3]), "minmax_floor")[:, 1].tolist() == [0.0, 1.0, 1.0]

@@ -221,7 +221,7 @@ def test_without_bins_and_trees_of_one_leaf(tmp_path):
 def test_refusals(model):
     rejected("to='svmlight': expected one of .*'lightgbm'", export_model, model, "svmlight")
     rejected("the format has no categories", export_model, model, "solr")
-    message = r"to='lightgbm': expected names .* got 'a b'; rename .* feature_names="
+    message = r"feature_names: expected names .* got 'a b'; rename .* feature_names="
     rejected(message, export_model, model, "lightgbm", feature_names=["a b", *"bcdef"])
     linear = SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
     rejected("to='lightgbm': expected a tree ranker, got SVMMap", export_model, linear, "lightgbm")
@@ -232,3 +232,35 @@ def test_lightgbm_takes_tiny_thresholds_for_zero(model):
     tiny.leaves_.forest_.threshold[0] = 1e-36
     with pytest.warns(UserWarning, match="below 1e-35 as 0"):
         export_model(tiny, "lightgbm")
+
+
+@pytest.mark.parametrize(("days", "warned"), [(30, True), (365, True), (0, False)])
+def test_times_whose_spacing_in_float32_is_coarse_are_named(days, warned):
+    """Seconds over a month or a year; for 0 days years, which float32 represents."""
+    rng = np.random.default_rng(0)
+    span = 86400 * days
+    times = 1.7e9 + rng.integers(0, span, 1200) if days else rng.integers(1990, 2025, 1200).astype(float)
+    rows = np.column_stack([times, rng.normal(size=1200)])
+    labels = (rows[:, 0] > np.median(times)).astype(int)
+    model = TreeRanker(n_trees=20, random_state=0).fit(rows, labels, qid=np.repeat(np.arange(40), 30))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        export_model(model, "opensearch", engine_version="3.8")
+    assert any(str(one.message).startswith("feature_1: ") for one in caught) == warned
+
+
+def test_attributes_of_type_double_are_named_by_the_check_of_xgboost():
+    """Decimals at a threshold go to the other side if Vespa does not round them to float32, as XGBoost does."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 200, (2000, 2)) / 100 + 0.01
+    labels = (rows[:, 0] + 0.2 * rng.normal(size=2000) > 1).astype(int)
+    booster = xgboost.XGBRegressor(n_estimators=10, max_depth=3, max_bin=512).fit(rows, labels)
+    model = TreeRanker(leaves=LeafFeatures.from_model(booster), n_bins=0)
+    model.fit(rows, labels, qid=np.repeat(np.arange(100), 20))
+    content = export_model(model, "xgboost")
+    with pytest.warns(UserWarning, match="declare these attributes as float"):
+        assert check_export(content, model, "xgboost", rows).n_reversed == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_export(content, model, "xgboost", rows.astype(np.float32))
