@@ -82,9 +82,7 @@ def export(
         file.write(content)
     typer.echo(f"{to}: {output}")
     if to == "xgboost":
-        note(
-            "in Vespa, declare the attributes of these features as float: double attributes are not rounded as in XGBoost"
-        )
+        note("declare the attributes of these features in Vespa as float, because it does not round doubles")
 
 
 def _read_queries(path: Path) -> dict[str, Any]:
