@@ -170,13 +170,17 @@ class Folded:
         return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 
     def _duel(self, rows: Sequence[tuple[StoredImpression, CreditRow]]) -> None:
-        """Update the policy: the ranker with more credit wins its duel; a coin flip breaks ties (MDB, 3.1)."""
+        """Update the policy: the ranker with more credit wins its duel; a coin flip breaks ties (MDB, 3.1).
+
+        The policy ``best`` takes a tie as half a win: coin flips would add noise to its evidence.
+        """
         assert self.policy is not None
         by_size: dict[int, list[int]] = {}
         for k, (impression, row) in enumerate(rows):
             if row is not _EMPTY:
                 by_size.setdefault(len(impression.record["arms"]), []).append(k)
         ahead: dict[int, Float] = {}
+        halves = hasattr(self.policy, "decided")
         for size, members in by_size.items():
             _, outcome, _ = credit_impressions(self.config["method"], size, [rows[k][1] for k in members])
             ahead.update(zip(members, np.sign(outcome), strict=True))
@@ -187,7 +191,8 @@ class Folded:
             signs = ahead.get(k, np.zeros(len(pairs)))
             won = (1 + signs) / 2
             tied = [a != b and x == 0 for (a, b), x in zip(pairs, signs, strict=True)]
-            if any(tied):  # coin flips derived from the impression's id: a recount gives the same winner
+            if any(tied) and not halves:
+                # coin flips derived from the impression's id: a recount gives the same winner
                 coins = np.random.default_rng(int.from_bytes(impression.id)).random(len(pairs))
                 won[tied] = coins[tied] < 0.5
             self.policy.update(duel, won[0] if len(arms) == 2 else won)

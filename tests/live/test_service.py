@@ -427,8 +427,9 @@ def test_a_bandit_that_decides_ends_the_comparison(client, on_winner):
         assert (status, "expected keep, as" in answer["error"]["message"]) == (422, True)
 
 
-def test_a_coin_by_the_id_of_the_impression_decides_a_tie(client):
-    client.create(kind="bandit", rankers=["prod", "b", "c"], policy="rucb")
+@pytest.mark.parametrize("policy", ["rucb", "best"])
+def test_a_tie_is_half_a_win_of_best_and_a_coin_by_the_id_of_the_impression_elsewhere(client, policy):
+    client.create(kind="bandit", rankers=["prod", "b", "c"], policy=policy)
     for k in range(40):
         _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})
         rankings = {name: [f"{name}{d}" for d in range(9)] for name in assigned["rankers"]}
@@ -437,9 +438,10 @@ def test_a_coin_by_the_id_of_the_impression_decides_a_tie(client):
     expected = np.zeros((3, 3))
     for one in client.stored("e"):
         a, b = one.record["arms"]
-        won = np.random.default_rng(int.from_bytes(one.id)).random() < 0.5
+        coin = np.random.default_rng(int.from_bytes(one.id)).random() < 0.5
+        won = 0.5 if policy == "best" else float(coin)
         expected[a, b] += won
-        expected[b, a] += not won
+        expected[b, a] += 1 - won
     np.fill_diagonal(expected, 0)
     np.testing.assert_array_equal(client.service.registry.known("e").policy.bandit.bandit.wins, expected)
 

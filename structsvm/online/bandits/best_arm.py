@@ -45,12 +45,16 @@ class BestArm(CountsWins):
 
     Notes
     -----
-    Each claim "i beats j" is tested by betting (:mod:`structsvm.online.arena.evidence`). A quarter of the comparisons
-    explore: the strengths of a Bradley-Terry model are sampled from their posterior, the first arm is the Copeland
-    leader of the sampled win rates, and its opponent is the arm with the largest win rate against it in another sample.
-    The other comparisons collect evidence: the leader is compared with the rival against which its evidence is
-    smallest. The leader has the smallest empirical divergence, as in :class:`structsvm.online.bandits.RMED1`.
-    ``select`` returns the two arms in random order, so that an advantage of the arm shown first favours neither.
+    Each claim "i beats j" is tested by betting (:mod:`structsvm.online.arena.evidence`). If i does not beat j, the
+    capital is a nonnegative supermartingale, whatever pairs are chosen. So the probability that it ever reaches
+    ``1 / delta`` is at most ``delta`` (Ville's inequality), and the sum over wrong claims is at most ``alpha``.
+
+    The leader has the smallest empirical divergence, as in :class:`structsvm.online.bandits.RMED1`. Half of the
+    comparisons look for another leader: the strengths of a Bradley-Terry model are sampled from their posterior, and
+    the leader is compared with the Copeland leader of the sampled win rates, unless they are the same arm. All other
+    comparisons collect evidence: the leader is compared with the rival against which its evidence is smallest. With
+    ``top``, a quarter of the comparisons are those at the border of a sampled order. ``select`` returns the two arms in
+    random order, so that an advantage of the arm shown first favours neither.
 
     Examples
     --------
@@ -90,6 +94,13 @@ class BestArm(CountsWins):
             self.wins[second, first] += 1.0 - won
             self.evidence().add(first, second, won)
 
+    def expect(self, duel: Duel, share: Any) -> None:
+        """Update with the expected outcome of a pending duel, which guides the next pairs but decides nothing."""
+        # claims rest on the peaks, which contain outcomes only
+        peak = self.peak.copy()
+        self.update(duel, share)
+        self.peak[:] = peak
+
     def evidence(self) -> Evidence:
         """Return the evidence; it shares its arrays with the state of the bandit."""
         return Evidence(self.n_arms, self.epsilon, self.growth, self.peak)
@@ -113,7 +124,7 @@ class BestArm(CountsWins):
 
     def leaders(self) -> Int:
         """Return the ``top`` arms with the highest mean win rates, in ascending order of index."""
-        return _leaders(self.rates(), self.top)
+        return np.sort(np.argsort(-self.rates().mean(axis=1), kind="stable")[: self.top])
 
     def rates(self) -> Float:
         """Return the estimated probability that each arm beats each other arm, shape (n_arms, n_arms)."""
@@ -127,25 +138,21 @@ class BestArm(CountsWins):
         return np.asarray(np.where(rates < 0.5, (self._plays() + PRIOR) * distance, 0.0).sum(axis=1))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next pair, which explores with probability 1/4; after the decision, pair the best arm with
-        itself."""
-        if (arm := self._exploited()) is not None:
-            return Duel((arm, arm))
-        exploring = int(rng.random() < 0.25)
-        return self._choose(exploring, 1 - exploring, rng)[0]
+        """Return the next pair; after the decision, pair the best arm with itself."""
+        return self.select_batch(1, rng)[0]
 
     def select_batch(self, n: int, rng: np.random.Generator) -> list[Duel]:
-        """Return ``n`` pairs to compare before the next update; a quarter of them (rounded up) explore."""
+        """Return ``n`` pairs to compare before the next update."""
         check_whole("n", n)
         if (arm := self._exploited()) is not None:
             return [Duel((arm, arm))] * n
-        exploring = -(-n // 4)
-        return self._choose(exploring, n - exploring, rng)
-
-    def _choose(self, exploring: int, proving: int, rng: np.random.Generator) -> list[Duel]:
         strengths, hessian = self.strengths()
-        pairs = self._explore(exploring, strengths, hessian, rng) if exploring else []
-        return pairs + (self._prove(proving, self._rates(strengths), rng) if proving else [])
+        rates = self._rates(strengths)
+        inside = self.leaders() if self.top > 1 else np.array([tied(-self._divergences(rates), rng, _TIE)])
+        # one in ``of`` explores, rounded at random
+        of = 4 if self.top > 1 else 2
+        pairs = self._explore((n + int(rng.integers(of))) // of, inside, strengths, hessian, rng)
+        return pairs + self._prove(n - len(pairs), inside, rates, rng)
 
     def _exploited(self) -> int | None:
         """Return the only arm that is still played, or None before the decision."""
@@ -175,33 +182,32 @@ class BestArm(CountsWins):
         win rate."""
         return np.asarray((self.wins + PRIOR * win_rates(strengths, 0.0)) / (self._plays() + PRIOR))
 
-    def _explore(self, n: int, strengths: Float, hessian: Float, rng: np.random.Generator) -> list[Duel]:
+    def _explore(
+        self, n: int, inside: Int, strengths: Float, hessian: Float, rng: np.random.Generator
+    ) -> list[Duel]:
+        """Return up to ``n`` pairs that test whether the arms ``inside`` are the best."""
         # Laplace approximation of the posterior: normal around the mode, with the inverse Hessian as covariance
         spread = factor(inverse(hessian))
-        draw = lambda: strengths + products(spread, rng.standard_normal(self.n_arms))  # noqa: E731
         pairs = []
         for _ in range(n):
+            drawn = strengths + products(spread, rng.standard_normal(self.n_arms))
             # for a set of best arms: the last arm inside and the first arm outside the set in a sampled order
             if self.top > 1:
-                order = np.argsort(-draw(), kind="stable")
+                order = np.argsort(-drawn, kind="stable")
                 first, second = int(order[self.top - 1]), int(order[self.top])
             else:
-                # the Copeland leader of one sample (mean rates break ties), and its strongest rival in another
-                rates = self._rates(draw())
-                ahead = (rates > 0.5).sum(axis=1) + 1e-3 * rates.mean(axis=1)
-                first = tied(ahead, rng)
-                beats = self._rates(draw())[:, first]
-                beats[first] = -1.0
-                second = tied(beats, rng)
-            pairs.append(_shuffled(first, second, rng))
+                # the leader and the Copeland leader of a sample (mean rates break ties), unless they are the same arm
+                rates = self._rates(drawn)
+                first, second = (
+                    int(inside[0]),
+                    tied((rates > 0.5).sum(axis=1) + 1e-3 * rates.mean(axis=1), rng),
+                )
+            if first != second:
+                pairs.append(_shuffled(first, second, rng))
         return pairs
 
-    def _prove(self, n: int, rates: Float, rng: np.random.Generator) -> list[Duel]:
-        """Return ``n`` pairs of a leader and another arm, those with the smallest evidence."""
-        if self.top == 1:
-            inside = np.array([tied(-self._divergences(rates), rng, _TIE)])
-        else:
-            inside = _leaders(rates, self.top)
+    def _prove(self, n: int, inside: Int, rates: Float, rng: np.random.Generator) -> list[Duel]:
+        """Return ``n`` pairs of an arm ``inside`` and another arm, those with the smallest evidence."""
         outside = np.setdiff1d(np.arange(self.n_arms), inside)
         block = np.ix_(inside, outside)
         # decided pairs are compared again only if all pairs are decided
@@ -220,10 +226,6 @@ class BestArm(CountsWins):
             growth[i, j] += expected[i, j]
             pairs.append(_shuffled(int(inside[i]), int(outside[j]), rng))
         return pairs
-
-
-def _leaders(rates: Float, top: int) -> Int:
-    return np.sort(np.argsort(-rates.mean(axis=1), kind="stable")[:top])
 
 
 def _shuffled(first: int, second: int, rng: np.random.Generator) -> Duel:

@@ -16,7 +16,8 @@ class Delayed(SavedState):
     Most bandits would return nearly the same duel until an outcome arrives. This wrapper selects duels with a copy of
     the bandit, in which the outcome of each pending duel is the current share of wins (Desautels, Krause and Burdick,
     JMLR 2014, section 4: hallucinated observations). Outcomes that arrive update the bandit itself, which selects
-    directly if no duel is pending.
+    directly if no duel is pending. A bandit that decides, such as ``BestArm``, has a method ``expect`` for pending
+    duels, which are no evidence.
 
     Parameters
     ----------
@@ -98,7 +99,8 @@ class Delayed(SavedState):
         """Update the copy with the current share of wins as outcome, or 1/2 before any comparison of the pair."""
         assert self.ahead is not None
         shares = [(self.wins[i, j] + 0.5) / (self.wins[i, j] + self.wins[j, i] + 1) for i, j in duel.pairs()]
-        self.ahead.update(duel, shares[0] if len(duel.arms) == 2 else np.array(shares))
+        expect = getattr(self.ahead, "expect", self.ahead.update)
+        expect(duel, shares[0] if len(duel.arms) == 2 else np.array(shares))
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the best arm according to the wrapped bandit."""

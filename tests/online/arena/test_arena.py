@@ -41,8 +41,8 @@ def bradley_terry(strength: np.ndarray) -> np.ndarray:
 
 
 def exact_capital(shares: list[Fraction], epsilon: Fraction) -> list[Fraction]:
-    """Return the capital after each comparison: stakes .9 / 2^k with weights .15 (six) and .1 / 6 (six)."""
-    capitals = [Fraction(15, 100)] * 6 + [Fraction(1, 60)] * 6
+    """Return the capital after each comparison: stakes .9 / 2^k with the weights of a prior."""
+    capitals = [Fraction(n, 100) for n in (12, 26, 26, 18, 10, 4)] + [Fraction(1, 150)] * 6
     out = []
     for share in shares:
         m = Fraction(1, 2) - epsilon

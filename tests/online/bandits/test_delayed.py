@@ -84,3 +84,17 @@ def regret(name, batch, horizon, seed):
 def test_batches_cost_little_more_than_one_outcome_at_a_time(name):
     one, *batches = (np.mean([regret(name, size, 3000, seed) for seed in range(4)]) for size in (1, 10, 100))
     assert max(batches) <= 1.5 * one
+
+
+@pytest.mark.parametrize("pending", [100, 1000])
+def test_pending_outcomes_decide_nothing(pending):
+    """As many duels as in a service are out, whose expected outcomes alone would be proof."""
+    rng, bandit = np.random.default_rng(0), Delayed(make("best", 3))
+    win = np.array([[0.5, 0.6, 0.6], [0.4, 0.5, 0.5], [0.4, 0.5, 0.5]])
+    while not bandit.finished and bandit.bandit.t < 4000:
+        duels = [bandit.select(rng) for _ in range(pending)]
+        assert all(len(set(duel.arms)) == 2 for duel in duels)
+        for duel in duels:
+            bandit.update(duel, float(rng.random() < win[duel.arms]))
+    assert bandit.finished
+    assert bandit.select(rng).arms == (0, 0)
