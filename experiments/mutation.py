@@ -201,7 +201,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/online/statistics/test_analysis.py",
         "tests/online/statistics/test_clusters.py",
     ),
-    "structsvm/online/statistics/credit_formulas.py": (
+    "structsvm/online/interleaving/crediting.py": (
         "tests/online/statistics/test_credited_log.py",
         "tests/online/statistics/test_running.py",
         "tests/online/statistics/test_analysis.py",

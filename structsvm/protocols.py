@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
-    from structsvm.online.interleaving.record import Shown
+    from structsvm.online.impressions.shown import Shown
+    from structsvm.online.interleaving.crediting import ClickedLists, Credits
 
 __all__ = [
     "Bandit",
@@ -230,7 +231,8 @@ class Interleaver(Protocol):
     ``show`` merges rankings into a list of at most ``length`` documents; ``distribution`` returns all records that
     ``show`` can return, with their exact probabilities (for short lists). ``credit`` returns the credit of each ranker
     for ``clicks``, one 0 or 1 for each shown document, and ``outcome`` an antisymmetric matrix: ``[i, j]`` is 1 if
-    ranker i beats j, -1 if it loses, 0 if they tie.
+    ranker i beats j, -1 if it loses, 0 if they tie. ``credit_many`` does the same for many lists, and ``bound`` limits
+    the statistic of a list, which is the outcome if the method ``draws_outcome``, otherwise the difference in credit.
     """
 
     name: str
@@ -239,6 +241,8 @@ class Interleaver(Protocol):
     def distribution(self, rankings: Rankings, length: int = 10) -> list[tuple[Shown, float]]: ...
     def credit(self, shown: Shown, clicks: ArrayLike) -> Float: ...
     def outcome(self, shown: Shown, clicks: ArrayLike) -> Float: ...
+    def credit_many(self, lists: ClickedLists) -> Credits: ...
+    def bound(self, length: int, n_rankers: int) -> float: ...
 
 
 class ClickTables(NamedTuple):

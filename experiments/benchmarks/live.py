@@ -243,7 +243,7 @@ def measure_report(store: str, n: int) -> dict[str, object]:
     from structsvm.live.config import check_config
     from structsvm.live.reporting import report
     from structsvm.live.store.opening import open_database, prepare
-    from structsvm.online.statistics.credit_formulas import CreditRow
+    from structsvm.online.interleaving import Shown
 
     prepare(store)
     opened = open_database(store)
@@ -253,12 +253,13 @@ def measure_report(store: str, n: int) -> dict[str, object]:
     rng = np.random.default_rng(0)
     teams = [tuple(int(t) for t in rng.permutation([0, 1] * 5)) for _ in range(100_000)]
     documents = tuple(RANKINGS["prod"][:10])
-    rows = [CreditRow(k, documents, (team,), (int(rng.integers(10)),)) for k, team in enumerate(teams)]
+    lists = [Shown("team_draft", documents, 2, (team,)) for team in teams]
+    places = [(int(rng.integers(10)),) for _ in lists]
     folded = Folded(config)
     assert folded.running is not None
     began = time.perf_counter()
-    for _ in range(n // len(rows)):
-        folded.running.add(rows)
+    for _ in range(n // len(lists)):
+        folded.running.add(lists, places)
     took = time.perf_counter() - began
     snapshots, at = [], 0
     while (at := next_snapshot(at)) <= n:

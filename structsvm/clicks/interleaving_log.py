@@ -81,7 +81,7 @@ def _add(batches: Batches, lines: Iterable[Line]) -> None:
         clicked = [False] * len(documents)
         for k in line.places():
             clicked[k] = True
-        batches.add(str(line.about.query), documents, clicked, line.about.offset)
+        batches.add(str(line.about.query), documents, clicked, line.shown.offset)
 
 
 def _impressions(path: Path, batches: Batches) -> Iterator[Line]:

@@ -31,9 +31,14 @@ from structsvm.common.numba_internals import compiled_by_numba, counts_reference
 SHARED = "structsvm.common.portable"
 """Folder whose kernels may be called from everywhere: sums and elementary functions."""
 
-CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.compiled",)}
-"""Folders whose kernels call kernels of other folders, which are listed as values and call no other folders
-themselves."""
+CALLS = {
+    "structsvm.online.bandits.compiled": (
+        "structsvm.online.interleaving.compiled",
+        "structsvm.online.interleaving",
+    ),
+    "structsvm.online.interleaving.compiled": ("structsvm.online.interleaving",),
+}
+"""Folders whose kernels call kernels of other folders: the values list these and all folders that those call."""
 
 _ALLOCATING = {
     "arange",

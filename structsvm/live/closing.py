@@ -25,7 +25,8 @@ from structsvm.live.clock import Clock
 from structsvm.live.config import decides
 from structsvm.live.guardrails import Watches
 from structsvm.live.store.queries import ClosingProgress, ExperimentRow, Store, StoredImpression
-from structsvm.online.statistics.credit_formulas import CreditRow, credit_impressions
+from structsvm.online.interleaving.by_name import interleaver
+from structsvm.online.interleaving.crediting import credit_lists
 from structsvm.online.statistics.running import RunningStatistics
 from structsvm.protocols import Bandit, Duel, Float
 
@@ -116,9 +117,10 @@ class Folded:
         by_unit = self.config["unit"] != "request"
         guardrails, counts = self.config["guardrails"], self.config["actions"]
         snapshots: list[tuple[int, str]] = []
-        rows: list[tuple[StoredImpression, CreditRow]] = []
+        rows: list[tuple[StoredImpression, list[int] | None]] = []
         for impression in impressions:
             places = sorted({place - 1 for place, action, *_ in impression.clicks if counts.get(action)})
+            evidence = impression.record.evidence
             control = impression.serve == "control"
             self.n_clicks += len(impression.clicks)
             self.last_at = impression.shown_at
@@ -139,13 +141,11 @@ class Folded:
             if impression.serve == "same":
                 self.n_same += 1
                 if self.policy is not None:
-                    rows.append((impression, _EMPTY))
+                    rows.append((impression, None))
                 continue
-            record = impression.record
-            if len(record["evidence"]) == 1:
-                self.watches.add_first(record["evidence"][0][0], record.get("n", 2))
-            row = CreditRow(impression.seq, record["documents"], record["evidence"], places)
-            rows.append((impression, row))
+            if len(evidence) == 1:
+                self.watches.add_first(evidence[0][0], impression.record.n_rankers)
+            rows.append((impression, places))
         if self.running is None:
             self._duel(rows)
         else:
@@ -153,7 +153,7 @@ class Folded:
             while done < len(rows):
                 following = next_snapshot(self.running.n_impressions)
                 part = rows[done : done + following - self.running.n_impressions]
-                self.running.add([row for _, row in part])
+                self.running.add(*_columns(part))
                 done += len(part)
                 if self.decided_at is None and self.running.decision is not None:
                     # the time of the last impression of the batch in which the decision was made
@@ -169,24 +169,24 @@ class Folded:
         pairs = [dict(zip(keys, sequence, strict=True)) for sequence in self.running.sequences()]
         return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 
-    def _duel(self, rows: Sequence[tuple[StoredImpression, CreditRow]]) -> None:
+    def _duel(self, rows: Sequence[tuple[StoredImpression, list[int] | None]]) -> None:
         """Update the policy: the ranker with more credit wins its duel; a coin flip breaks ties (MDB, 3.1).
 
         The policy ``best`` takes a tie as half a win: coin flips would add noise to its evidence.
         """
         assert self.policy is not None
         by_size: dict[int, list[int]] = {}
-        for k, (impression, row) in enumerate(rows):
-            if row is not _EMPTY:
-                by_size.setdefault(len(impression.record["arms"]), []).append(k)
+        for k, (impression, places) in enumerate(rows):
+            if places is not None:
+                by_size.setdefault(impression.record.n_rankers, []).append(k)
         ahead: dict[int, Float] = {}
         halves = hasattr(self.policy, "decided")
-        for size, members in by_size.items():
-            _, outcome, _ = credit_impressions(self.config["method"], size, [rows[k][1] for k in members])
-            ahead.update(zip(members, np.sign(outcome), strict=True))
+        for members in by_size.values():
+            credits = credit_lists(interleaver(self.config["method"]), *_columns([rows[k] for k in members]))
+            ahead.update(zip(members, np.sign(credits.outcome), strict=True))
         for k, (impression, _) in enumerate(rows):
-            arms = tuple(impression.record["arms"])
-            duel = Duel(arms, impression.record.get("note"))
+            arms = impression.record.arms or ()
+            duel = Duel(arms, impression.record.note)
             pairs = duel.pairs()
             signs = ahead.get(k, np.zeros(len(pairs)))
             won = (1 + signs) / 2
@@ -209,8 +209,10 @@ class Folded:
                     self.ties[b] += 1
 
 
-_EMPTY = CreditRow(0, (), (), ())
-"""The credits of a list without a comparison."""
+def _columns(rows: Sequence[tuple[StoredImpression, list[int] | None]]) -> tuple[Any, Any, Any]:
+    """Return the records of lists, the indices of their clicked documents, and their names."""
+    records, places = [one.record for one, _ in rows], [clicked or [] for _, clicked in rows]
+    return records, places, [f"impression {one.seq}" for one, _ in rows]
 
 
 def next_snapshot(n: int) -> int:
@@ -222,20 +224,6 @@ def next_snapshot(n: int) -> int:
     while (reached := round(20 * _GROWTH**k)) <= n:
         k += 1
     return reached
-
-
-def shown_record(config: Mapping[str, Any], record: Mapping[str, Any], n_rankers: int) -> dict[str, Any]:
-    """Return a stored record in the form of ``Shown.to_dict``; if the rankers agreed, its evidence favours neither."""
-    n, by_team = len(record["documents"]), config["method"] == "team_draft"
-    neutral = [[None] * n] if by_team else [[0.0] * n] * n_rankers
-    return {
-        "version": 1,
-        "method": config["method"],
-        "documents": record["documents"],
-        "n_rankers": n_rankers,
-        "evidence": record.get("evidence", neutral),
-        "slack": record.get("slack", 0.0),
-    }
 
 
 class Closer:

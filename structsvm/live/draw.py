@@ -17,9 +17,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from structsvm.common.checks import BadInput
-from structsvm.online.interleaving import Optimized, Shown, TeamDraft
-from structsvm.online.interleaving.team_draft import draft
+from structsvm.online.impressions.shown import Shown
+from structsvm.online.interleaving.by_name import interleaver
 
 METHODS = ("team_draft", "optimized")
 """Interleaving methods of the service: those whose outcomes have few values, so that statistics stay small."""
@@ -170,10 +172,11 @@ def draw(method: str, rankings: Sequence[Sequence[str]], length: int, salt: byte
     none is empty or holds a document twice.
     """
     seed = keyed(salt, b"draw|" + request_id.encode(), 32)
-    if method == "team_draft":
-        documents, teams = draft(reachable(rankings, length), length, _Choices(seed))
-        return Shown(TeamDraft.name, documents, len(rankings), (teams,))
-    return Optimized().show(rankings, length, int.from_bytes(seed[:8]))
+    if interleaver(method).is_by_team:
+        drafted: Shown = interleaver(method).merge(reachable(rankings, length), length, _Choices(seed))
+        return drafted
+    solved: Shown = interleaver(method).show(rankings, length, int.from_bytes(seed[:8]))
+    return solved
 
 
 def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hashable, ...]]:
@@ -197,7 +200,14 @@ def page_of(shown: Shown, offset: int) -> Shown:
     begun = -offset % shown.n_rankers
     end = offset + begun
     rows = tuple((None,) * len(row[offset:end]) + row[end:] for row in shown.evidence)
-    return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack)
+    return replace(shown, documents=shown.documents[offset:], evidence=rows, offset=offset)
+
+
+def undrawn(method: str, documents: Sequence[str], n_rankers: int, **fields: Any) -> Shown:
+    """Return the record of a list that compares no rankers; clicks on it credit none."""
+    n = len(documents)
+    evidence: Any = ((None,) * n,) if interleaver(method).is_by_team else ((0.0,) * n,) * n_rankers
+    return Shown(method, tuple(documents), n_rankers, evidence, **fields)
 
 
 def _rename_once(own: Path, path: Path) -> None:

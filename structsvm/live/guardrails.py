@@ -107,7 +107,7 @@ class Watches:
         else:
             self.waiting = [*self.waiting[-9999:], entry]
 
-    def add_first(self, team: int | None, n_rankers: int) -> None:
+    def add_first(self, team: float | None, n_rankers: int) -> None:
         """Count the ranker whose document was first."""
         if team is not None:
             self.watches["first_place"].add(1.0 if team == 0 else -1 / (n_rankers - 1))

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from msgspec.structs import replace
 from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.live import reporting
@@ -22,7 +23,7 @@ from structsvm.live.bodies import MAX_ID, MAX_IDS, Assign, Show, State
 from structsvm.live.calls import Refused, check_show, checked
 from structsvm.live.clock import Clock
 from structsvm.live.closing import Closer
-from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of
+from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of, undrawn
 from structsvm.live.guardrails import SHARES, Watches
 from structsvm.live.keys import Keys
 from structsvm.live.limits import RateLimit
@@ -34,6 +35,8 @@ from structsvm.live.store.opening import connector, open_database
 from structsvm.live.store.queries import ExperimentRow, Store, StoredDuel
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
 from structsvm.live.store.writer import Writer
+from structsvm.online.impressions.shown import Shown
+from structsvm.online.interleaving.by_name import interleaver
 from structsvm.protocols import Duel
 
 log = logging.getLogger("structsvm.live")
@@ -64,8 +67,6 @@ _WATCH_S = 5.0
 
 _TELL_MS = 50_000
 """Milliseconds for which one worker holds the lease on logging alarms."""
-
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Service:
@@ -265,7 +266,7 @@ class Service:
             if call.unit is None or revision.unit_key is None
             else hashed_unit(revision.unit_key, call.unit),
             serve,
-            _ENCODE(record),
+            record.to_json(),
             json.dumps(call.rankings, ensure_ascii=False) if config["log_rankings"] else None,
             call.query if config["log_query"] else None,
             None if call.elapsed_ms is None else round(call.elapsed_ms),
@@ -278,7 +279,7 @@ class Service:
             if self.settings.strict:
                 raise Refused(503, "store", "the list cannot be recorded now", 1) from error
             return self._unrecorded(experiment, call, found._replace(serve="production", why="store"))
-        documents, shown_at = record["documents"], row.shown_at
+        documents, shown_at = list(record.documents), row.shown_at
         if earlier is not None:
             documents, shown_at = json.loads(earlier.record)["documents"], earlier.shown_at
             serve = earlier.serve
@@ -449,46 +450,41 @@ class Service:
             raise Refused(422, "no_assignment", "a bandit requires the assignment that assign returned")
         return found
 
-    async def _drawn(
-        self, experiment: Experiment, call: Show, found: Assigned
-    ) -> tuple[dict[str, Any] | None, str]:
+    async def _drawn(self, experiment: Experiment, call: Show, found: Assigned) -> tuple[Shown | None, str]:
         """Return the record of a list and how it is served, or None and the reason why it cannot be drawn."""
         config, rankings, offset, last = experiment.config, call.rankings, call.offset, call.last
-        names = [config["rankers"][arm] for arm in found.arms]
+        method, names = config["method"], [config["rankers"][arm] for arm in found.arms]
         missing = [name for name in dict.fromkeys(names) if name not in rankings]
         if missing:
             raise Refused(422, "missing_ranking", f"rankings: the key {missing[0]!r:.80} is missing")
         if not rankings.get(config["production"], ["-"]):
             return None, "empty"
-        record: dict[str, Any] = {"offset": offset} if offset else {}
-        if found.why == "control":
-            record["documents"] = rankings[names[0]][offset:last]
-            return (record, "control") if record["documents"] else (None, "page")
-        if experiment.policy is not None:
-            record |= {"arms": list(found.arms), "note": found.note}
         chosen = [rankings[name] for name in names]
+        if found.why == "control":
+            if not (page := chosen[0][offset:last]):
+                return None, "page"
+            return undrawn(method, page, len(config["rankers"]), offset=offset), "control"
+        by_team = interleaver(method).is_by_team
         if not all(chosen):
             self.not_compared(experiment.row.key, "empty")
             return None, "empty"
-        if offset and config["method"] != "team_draft":
+        if offset and not by_team:
             return None, "page"
+        duel: dict[str, Any] = {}
+        if experiment.policy is not None:
+            duel = {"arms": found.arms, "note": found.note}
         top = [ranking[:last] for ranking in chosen]
         if all(ranking == top[0] for ranking in top):
-            record["documents"] = top[0][offset:]
-            return (record, "same") if record["documents"] else (None, "page")
-        told = (config["method"], chosen, last, experiment.row.salt, call.request_id)
+            if not (page := top[0][offset:]):
+                return None, "page"
+            return undrawn(method, page, len(chosen), offset=offset, **duel), "same"
+        told = (method, chosen, last, experiment.row.salt, call.request_id)
         # in a thread unless it is team draft: the linear programme of the optimised method takes milliseconds
-        shown = draw(*told) if config["method"] == "team_draft" else await asyncio.to_thread(draw, *told)
+        shown = draw(*told) if by_team else await asyncio.to_thread(draw, *told)
         shown = page_of(shown, offset)
         if not shown.documents:
             return None, "page"
-        record["documents"] = list(shown.documents)
-        record["evidence"] = [list(row) for row in shown.evidence]
-        if shown.n_rankers != 2:
-            record["n"] = shown.n_rankers
-        if shown.slack:
-            record["slack"] = shown.slack
-        return record, "interleaved"
+        return replace(shown, **duel), "interleaved"
 
     def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> dict[str, Any]:
         """Return one ranker's list, which is not stored."""

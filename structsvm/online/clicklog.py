@@ -11,7 +11,8 @@ Key                 Needed   Value
 ``impression``      no       id of the impression, an int or a string, unique for each display of a list; it may
                              be part of the record instead (``Shown.with_impression``)
 ``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
-``offset``          no       number of documents on earlier pages; the list begins at rank ``offset + 1``
+``offset``          no       number of documents on earlier pages; the list begins at rank ``offset + 1``. It may be
+                             part of the record instead, where :func:`write_log` writes it
 ``same``            no       true if the rankers agreed on the list, so that its clicks compare no rankers: ``analyse``
                              omits the impression, and ``structsvm.clicks`` uses it
 ``among``           no       in the log of a dueling bandit: the names of all its rankers, the same in every line;
@@ -47,21 +48,21 @@ when it is shown, and again with its clicks. Lines without an id that are identi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, DecodeError, Meta, Struct, ValidationError, convert
 from msgspec.json import Decoder, decode
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import read_blocks, replacing
-from structsvm.online.interleaving.record import RecordFields, Shown, explain, restore
-from structsvm.online.interleaving.team_draft import TeamDraft, check_draft
+from structsvm.online.impressions.shown import Shown, explain, to_json
+from structsvm.online.interleaving.by_name import NAMES, interleaver
 
 __all__ = ["Click", "ClickLog", "Impression", "read_log", "write_log"]
 
@@ -124,8 +125,6 @@ class Impression:
         Number of words of the query.
     title_bold, abstract_bold : tuple of int, or None
         Number of bold words in the title and abstract of each shown document.
-    offset : int
-        Number of documents on earlier pages of the search.
     same : bool
         Whether the rankers agreed on the list, so that its clicks do not compare them.
 
@@ -149,7 +148,6 @@ class Impression:
     title_bold: tuple[int, ...] | None = None
     abstract_bold: tuple[int, ...] | None = None
     among: tuple[str, ...] = ()
-    offset: int = 0
     same: bool = False
 
     def __post_init__(self) -> None:
@@ -171,7 +169,6 @@ class Impression:
             value = getattr(self, key)
             if value is not None and value != ():
                 line[key] = list(value) if isinstance(value, tuple) else value
-        line |= {"offset": self.offset} if self.offset else {}
         line |= {"same": True} if self.same else {}
         if self.clicks is not None:
             line["clicks"] = [
@@ -222,7 +219,6 @@ class Line(Struct, frozen=True, gc=False):
             about.title_bold,
             about.abstract_bold,
             about.among or (),
-            about.offset,
             about.same,
         )
 
@@ -390,7 +386,7 @@ class _ClickFields(Struct, gc=False):
 class _Fields(Struct, gc=False):
     """The JSON of a line; other keys are ignored."""
 
-    shown: RecordFields | str
+    shown: Shown | str
     clicks: list[_ClickFields] | None = None
     impression: Id | None = None
     query: Id | None = None
@@ -432,14 +428,9 @@ class Lines:
         """Return the line with these fields; raise BadInput if the fields are inconsistent."""
         # The id of the impression may be a key of the line or of the record. It is stored separately, so that all
         # impressions of one list share the same record.
-        if isinstance(fields.shown, str):
-            shown = Shown.from_json(fields.shown)
-            name = shown.impression
-            shown = replace(shown, impression=None)
-            _check_shown(shown)
-        else:
-            name = fields.shown.impression
-            shown = self._shown(fields.shown)
+        record = Shown.from_json(fields.shown) if isinstance(fields.shown, str) else fields.shown
+        name = record.impression
+        shown = self._shown(record, fields.offset)
         if fields.impression is not None:
             if name is not None and (type(fields.impression), fields.impression) != (type(name), name):
                 raise BadInput(
@@ -472,32 +463,28 @@ class Lines:
         fields.shown, fields.clicks = "", None  # the Line contains both in checked form
         return Line(shown, name, clicks, fields)
 
-    def _shown(self, record: RecordFields) -> Shown:
-        record.impression = None
-        documents = record.documents
-        if set(map(type, documents)) not in _PLAIN:  # 1, 1.0 and true are equal as keys
-            return _check_shown(restore(record))
-        key = (record.method, record.n_rankers, documents, record.evidence, record.slack)
-        shown = self._known.get(key)
+    def _shown(self, record: Shown, offset: int) -> Shown:
+        """Return the checked record without its id; ``offset`` may be a key of the line instead of the record."""
+        documents, offset = record.documents, offset or record.offset
+        key = (record.method, record.n_rankers, documents, record.evidence, record.slack, offset)
+        is_plain = set(map(type, documents)) in _PLAIN  # 1, 1.0 and true are equal as keys
+        shown = self._known.get(key) if is_plain else None
         if shown is None:
-            shown = _check_shown(restore(record))
-            self._size += len(documents) * (1 + len(record.evidence))
-            if self._size > _ENTRIES_KEPT:
-                self._known.clear()
-                self._size = 0
-            self._known[key] = shown
+            shown = replace(record, impression=None, offset=offset, arms=None, note=None).checked()
+            if shown.method in NAMES:
+                interleaver(shown.method).check_logged(shown)
+            if is_plain:
+                self._size += len(documents) * (1 + len(record.evidence))
+                if self._size > _ENTRIES_KEPT:
+                    self._known.clear()
+                    self._size = 0
+                self._known[key] = shown
         return shown
 
 
 _PLAIN: tuple[set[type], ...] = ({str}, {int})
 _ENTRIES_KEPT = 1 << 20
 """Largest total number of documents and of numbers in cached records, about 50 MB."""
-
-
-def _check_shown(shown: Shown) -> Shown:
-    if shown.method == TeamDraft.name:
-        check_draft(shown)
-    return shown
 
 
 def _check_names(key: str, names: tuple[str, ...]) -> None:
@@ -554,9 +541,7 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
     """
     with replacing(Path(path)) as file:
         for impression in impressions:
-            line = impression.to_dict()
-            text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-            file.write(text.encode() + b"\n")
+            file.write(to_json(impression.to_dict()).encode() + b"\n")
 
 
 class Header:
@@ -603,7 +588,7 @@ def said(line: Line) -> tuple[Any, ...]:
     """Return the fields in which lines with the same impression id must agree."""
     shown, about = line.shown, line.about
     ids = (about.query, about.session, about.user)
-    return (shown.documents, shown.evidence, line.clicks or (), about.offset, *ids)
+    return (shown.documents, shown.evidence, line.clicks or (), shown.offset, *ids)
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:

@@ -1,13 +1,13 @@
 """``check_interleaver``: the properties that an interleaving method must have."""
 
 import copy
-import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from structsvm.common.checks import check_choice
 from structsvm.protocols import Interleaver
@@ -25,10 +25,11 @@ def check_interleaver(
     """Check an interleaving method (:class:`structsvm.online.interleaving.Interleaver`).
 
     Lists are merges without duplicates, of the given length. ``show`` draws from ``distribution``. Another object of
-    the class assigns the same credit to a logged record read from JSON. If the rankers are permuted, credits and
-    outcomes are permuted in the same way. Identical rankings have the same credit on average. Clicks that ignore the
-    documents favour no ranker, in the sense of ``fair``. Invalid input raises a ``ValueError``. Expectations are sums
-    over all lists and clicks.
+    the class assigns the same credit to a logged record read from JSON. Lists of different lengths that are credited
+    together have the same credit as alone, to the last digit, and statistics within ``bound``. If the rankers are
+    permuted, credits and outcomes are permuted in the same way. Identical rankings have the same credit on average.
+    Clicks that ignore the documents favour no ranker, in the sense of ``fair``. Invalid input raises a ``ValueError``.
+    Expectations are sums over all lists and clicks.
 
     Parameters
     ----------
@@ -80,6 +81,7 @@ def check_interleaver(
             )
         _check_fairness(interleaver, records, here, fair, len(set(group.split())) == 1)
     _check_draws(interleaver, require, random_state)
+    _check_many(interleaver, require, 3 if multileaves else 2)
     _check_refused_rankings(interleaver, require, multileaves)
 
 
@@ -124,6 +126,26 @@ def _check_list(
             ahead = 0.0 if np.isclose(credit[0], credit[1], rtol=1e-9, atol=1e-12) else credit[0] - credit[1]
             message = f"clicks {clicks} on {documents}: credit {credit} and outcome {outcome[0, 1]} disagree"
             require(np.sign(ahead) == np.sign(np.round(outcome[0, 1], 12)), message)
+
+
+def _check_many(interleaver: Any, require: Requirement, n_rankers: int) -> None:
+    from structsvm.online.interleaving.crediting import credit_lists, differences
+
+    rng, letters = np.random.default_rng(0), "abcdefg"
+    rankings = [rng.permutation(list(letters)).tolist() for _ in range(n_rankers)]
+    records = [interleaver.show(rankings, length, seed) for length in (3, 1, 7, 5) for seed in range(3)]
+    places = [np.flatnonzero(rng.random(len(one.documents)) < 0.5).tolist() for one in records]
+    many = credit_lists(interleaver, records, places, list(map(str, range(len(records)))))
+    own = many.outcome if interleaver.draws_outcome else differences(many.credit)
+    pairs = np.triu_indices(n_rankers, 1)
+    for k, (shown, clicked) in enumerate(zip(records, places, strict=True)):
+        clicks = np.isin(np.arange(len(shown.documents)), clicked)
+        same = (interleaver.credit(shown, clicks) == many.credit[k]).all()
+        same &= (interleaver.outcome(shown, clicks)[pairs] == many.outcome[k]).all()
+        require(bool(same), f"clicks {clicked} on {shown.documents}: other credit together with other lists")
+        bound = interleaver.bound(len(shown.documents), n_rankers)
+        message = f"expected a statistic of at most {many.largest[k]}, and that at most {bound}, got {own[k]}"
+        require(bool(np.abs(own[k]).max() <= many.largest[k] + 1e-9) and many.largest[k] <= bound, message)
 
 
 def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
@@ -208,7 +230,7 @@ def _check_refused_rankings(interleaver: Any, require: Requirement, multileaves:
         require.refusal(what, interleaver.distribution, rankings, length)
     # a record is credited for one 0 or 1 per document, and only by its own method
     shown = interleaver.show(good, length=3, rng=0)
-    foreign = dataclasses.replace(shown, method="another method")
+    foreign = replace(shown, method="another method")
     for action in (interleaver.credit, interleaver.outcome):
         wrong: list[Any] = [[1, 0], [1, 0, 0, 0], [0, 2, 0], [0, np.nan, 0], 1]
         for clicks in wrong:

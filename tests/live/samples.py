@@ -1,7 +1,6 @@
 """Data for a service and its store, engines without sockets, and reports in the form of the service."""
 
 import inspect
-import json
 import math
 
 import httpx
@@ -10,10 +9,11 @@ import pytest
 from structsvm.live.engines.calling import Caller
 from structsvm.live.store.queries import StoredImpression
 from structsvm.live.store.rows import ClickRow, ShownRow
+from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, read_credits
 
 RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
-RECORD = {"documents": ["a", "b", "c", "d"], "evidence": [[0, 1, 1, 0]]}
+RECORD = Shown("team_draft", ("a", "b", "c", "d"), 2, ((0, 1, 1, 0),))
 NOW = 1767225600000
 
 
@@ -43,7 +43,7 @@ def caller_of(answer):
 
 def shown_row(row, k, at=1000, *, record=RECORD, unit=None):
     """Return the row of impression number ``k`` of an experiment, for the store."""
-    return ShownRow(k.to_bytes(16), row.id, at, unit, "interleaved", json.dumps(record), None, None, 7)
+    return ShownRow(k.to_bytes(16), row.id, at, unit, "interleaved", record.to_json(), None, None, 7)
 
 
 def click_row(k, place, at=1500, *, action="click", dwell=None, shown=1000, closes=2000):

@@ -14,6 +14,7 @@ from structsvm.live.closing import Closer, Folded
 from structsvm.live.config import check_config
 from structsvm.live.draw import draw
 from structsvm.live.store.opening import connector
+from structsvm.online.interleaving import Shown
 from tests.live.processes import wait_until
 from tests.live.samples import RANKINGS, click_row, impression, shown_row
 
@@ -35,9 +36,8 @@ def impressions(n):
     rng = np.random.default_rng(0)
     for k in range(n):
         shown = draw("team_draft", list(RANKINGS.values()), 4, b"s" * 16, str(k))
-        record = {"documents": list(shown.documents), "evidence": [list(row) for row in shown.evidence]}
         clicked = [place for place in range(1, 5) if rng.random() < 0.3]
-        yield impression(k + 1, record, clicked, serve="interleaved" if rng.random() < 0.8 else "control")
+        yield impression(k + 1, shown, clicked, serve="interleaved" if rng.random() < 0.8 else "control")
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_closing_counts_exactly_the_clicks_within_the_window(opened):
     for at, kind, k in sorted(events):
         now[0] = int(at)
         if kind == "show":
-            record = {"documents": ["a", "b"], "evidence": [[0, 1] if values[k] >= 0 else [1, 0]]}
+            record = Shown("team_draft", ("a", "b"), 2, ((0, 1) if values[k] >= 0 else (1, 0),))
             connection.write([shown_row(row, k, now[0], record=record)], [])
         elif kind == "click":
             connection.write([], [click_row(k, 1, now[0], shown=shown[k], closes=shown[k] + window)])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from structsvm.live.draw import Secrets, bucket, draw, impression_id, page_of, reachable
+from structsvm.online.impressions.shown import Shown
 from structsvm.online.interleaving import TeamDraft
-from structsvm.online.interleaving.chance import enumerate_choices
-from structsvm.online.interleaving.record import Shown
+from structsvm.online.interleaving.merging import enumerate_choices
 from structsvm.online.interleaving.team_draft import draft
 
 SALT = b"s" * 16

@@ -16,8 +16,8 @@ from structsvm.live.registry import follow_engines
 from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.queries import FORGOTTEN
 from structsvm.online.clicklog import read_log
+from structsvm.online.interleaving.by_name import interleaver
 from structsvm.online.statistics import analyse, read_credits
-from structsvm.online.statistics.credit_formulas import METHODS
 from tests.live.samples import RANKINGS, assert_same_pairs
 
 
@@ -325,7 +325,7 @@ def test_a_winner_is_served_where_the_experiment_says_so(client):
     rankings = {"prod": ["a", "b"], "new": ["b", "a"]}
     for k in range(40):
         _, shown = client.show(f"r{k}", rankings=rankings)
-        teams = client.service.store.impressions(1, k, None, 1)[0].record["evidence"][0]
+        teams = client.service.store.impressions(1, k, None, 1)[0].record.evidence[0]
         client.click({"token": shown["token"], "place": 1 + teams.index(1)})
     report = client.wait_closed()
     assert (report["verdict"]["winner"], report["winner"]) == ("new", "new")
@@ -437,7 +437,7 @@ def test_a_tie_is_half_a_win_of_best_and_a_coin_by_the_id_of_the_impression_else
     client.wait_closed()
     expected = np.zeros((3, 3))
     for one in client.stored("e"):
-        a, b = one.record["arms"]
+        a, b = one.record.arms
         coin = np.random.default_rng(int.from_bytes(one.id)).random() < 0.5
         won = 0.5 if policy == "best" else float(coin)
         expected[a, b] += won
@@ -498,7 +498,7 @@ def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, metho
         ahead = 0.0  # by the sign of each outcome, also where it is a fraction
         for one in read.impressions:
             if set(one.rankers) == {pair.a, pair.b}:
-                outcome = METHODS[method].outcome(one.shown, one.clicked)
+                outcome = interleaver(method).outcome(one.shown, one.clicked)
                 ahead += np.sign(outcome[one.rankers.index(pair.a), one.rankers.index(pair.b)])
         assert bandit["wins"][i][j] - bandit["wins"][j][i] == ahead
         assert method != "team_draft" or ahead == pair.wins - pair.losses

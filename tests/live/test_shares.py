@@ -8,7 +8,9 @@ import pytest
 
 from structsvm.live.closing import Folded
 from structsvm.live.config import check_config, continued
+from structsvm.live.draw import undrawn
 from structsvm.live.guardrails import by_counters
+from structsvm.online.interleaving import Shown
 from tests.live.samples import impression
 
 FOLDS = 500
@@ -35,7 +37,7 @@ class World:
     def change(self, share):
         self.config = continued(self.config, config(share))
 
-    def visit(self, unit, bucket, lost=0.0, seen=lambda control: ({"documents": ["a"]}, ())):
+    def visit(self, unit, bucket, lost=0.0, seen=lambda control: (undrawn("team_draft", ["a"], 2), ())):
         """Show a list to a unit; ``lost`` is the share of production's lists that the site fails to record.
 
         ``seen`` returns the record of a list, and where it is clicked.
@@ -48,7 +50,7 @@ class World:
         chance, epoch = share / (share + beside) if beside else None, self.config.get("epoch", 0)
         control = bucket >= share
         record, clicked = seen(control)
-        serve = "control" if control else "interleaved" if "evidence" in record else "same"
+        serve = "control" if control else "same" if None in record.evidence[0] else "interleaved"
         more = {"serve": serve, "chance": chance, "epoch": epoch, "elapsed_ms": 2000 * control}
         self.pending.append(impression(self.n, record, clicked, unit=unit, **more))
         if len(self.pending) == self.window + FOLDS:
@@ -155,7 +157,7 @@ def test_guardrails_give_alarm_where_there_is_harm(clickless, first, alarms):
     def seen(control):
         team = int(world.rng.random() < first)
         clicked = () if world.rng.random() < (0.4 if control else clickless) else (1,)
-        return {"documents": ["a", "b"], "evidence": [[team, 1 - team]]}, clicked
+        return Shown("team_draft", ("a", "b"), 2, ((team, 1 - team),)), clicked
 
     for k in range(3000):
         world.visit(k.to_bytes(8), world.rng.random(), seen=seen)

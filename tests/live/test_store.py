@@ -17,6 +17,7 @@ from structsvm.live.store import schema
 from structsvm.live.store.opening import connector, open_database, prepare
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, Stored, StoreDown
 from structsvm.live.store.writer import Writer
+from structsvm.online.interleaving import Shown
 from tests.live.samples import RECORD, click_row, shown_row
 
 CONFIG = check_config({"rankers": ["prod", "new"], "window_s": 10, "length": 2})
@@ -48,8 +49,9 @@ def test_inserts_return_the_earlier_row_of_a_duplicate(opened):
     store, connection, row, _ = opened
     assert connection.write([shown_row(row, 1), shown_row(row, 2)], []) == ([None, None], [])
     # an id that is there already, and one twice in a batch
-    batch = [shown_row(row, 1, 9, record=[]), shown_row(row, 3), shown_row(row, 3, record=[])]
-    earlier = Stored(1000, "interleaved", json.dumps(RECORD))
+    other = Shown("team_draft", ("x", "y"), 2, ((0, 1),))
+    batch = [shown_row(row, 1, 9, record=other), shown_row(row, 3), shown_row(row, 3, record=other)]
+    earlier = Stored(1000, "interleaved", RECORD.to_json())
     assert connection.write(batch, [])[0] == [earlier, None, earlier]
     assert [one.record for one in store.impressions(row.id, 0, None)] == [RECORD] * 3
     click = click_row

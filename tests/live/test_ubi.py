@@ -168,7 +168,7 @@ def test_exports_say_where_documents_stood_and_on_which_lists_rankers_agreed(cli
         shows, clicks = (np.bincount(cells.position, of, 9).tolist() for of in (cells.shows, cells.clicks))
         assert (shows, clicks) == ([0] + [12] * 4 + [6] * 4, [0, 0, 0, 0, 0, 6, 0, 0, 0])
     read = read_log(log)
-    assert [(one.offset, one.same) for one in read.impressions].count((4, True)) == 2
+    assert [(one.shown.offset, one.same) for one in read.impressions].count((4, True)) == 2
     assert [Impression.from_dict(one.to_dict()) for one in read.impressions] == list(read.impressions)
     answer = assert_same_pairs(report, log)
     assert (answer["n_impressions"], answer["n_clicked"]) == (12, 4)

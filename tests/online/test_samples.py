@@ -58,7 +58,7 @@ def test_lines_keep_their_meaning_when_they_are_written_again(name):
         assert list(kept.documents) == plain
         ids = ("query", "session", "user", "query_words")
         assert [getattr(one, key) for key in ids] == [line.get(key) for key in ids]
-        assert (one.offset, one.same) == (line.get("offset", 0), line.get("same", False))
+        assert (kept.offset, one.same) == (line.get("offset", 0), line.get("same", False))
         assert list(one.rankers) == line["rankers"]
         clicks = None if one.clicks is None else [click.rank for click in one.clicks]
         assert clicks == (None if "clicks" not in line else [click["rank"] for click in line["clicks"]])

@@ -1,11 +1,11 @@
 """The checks of bandits, interleavers and users: all of the package pass, and broken ones fail."""
 
 from copy import copy
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from structsvm.online import bandits, interleaving, users
 from structsvm.online.bandits import MDB, RUCB, Anytime, Duel, ExploreThenExploit, make

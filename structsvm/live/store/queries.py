@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, select, text, update
 
 from structsvm.live.config import continued, same_meaning
+from structsvm.live.draw import undrawn
 from structsvm.live.guardrails import ACKNOWLEDGED, Watches
 from structsvm.live.store import schema
 from structsvm.live.store.postgres import LOCK
+from structsvm.online.impressions.shown import Shown
 
 _e, _i, _c, _s = schema.experiments.c, schema.impressions.c, schema.clicks.c, schema.stats.c
 _m, _u, _b, _k = schema.meta.c, schema.units.c, schema.bandits.c, schema.keys.c
@@ -77,7 +79,7 @@ class StoredImpression(NamedTuple):
     shown_at: int
     unit: bytes | None
     serve: str
-    record: dict[str, Any]
+    record: Shown
     query: str | None
     rankings: str | None
     elapsed_ms: int | None
@@ -243,6 +245,7 @@ class Store:
         rows = self._rows(query.order_by(_i.seq).limit(limit))
         if not rows:
             return []
+        config = json.loads(self._one(select(_e.config).where(_e.id == experiment)))
         of: dict[int, list[Any]] = {row.seq: [] for row in rows}
         clicked = select(schema.clicks).where(_c.impression.between(rows[0].seq, rows[-1].seq))
         if not late:
@@ -251,7 +254,7 @@ class Store:
             if impression in of:
                 of[impression].append(tuple(click))
         return [
-            StoredImpression._make([*row, tuple(of[row.seq])])._replace(record=json.loads(row.record))
+            StoredImpression._make([*row, tuple(of[row.seq])])._replace(record=shown_of(row.record, config))
             for row in rows
         ]
 
@@ -490,13 +493,27 @@ def _experiments(connection: Connection, *, newest: bool) -> list[ExperimentRow]
     return list({row.key: row for row in rows}.values()) if newest else rows
 
 
+def shown_of(record: str, config: Mapping[str, Any]) -> Shown:
+    """Return the record of a stored list; raise ValueError if it is damaged.
+
+    Records of version 0.1 have no method and, if the list compares no rankers, no evidence.
+    """
+    fields = json.loads(record)
+    if "method" not in fields:
+        n_rankers = len(fields.get("arms", config["rankers"]))
+        fields.pop("n", None)
+        neutral = undrawn(config["method"], fields["documents"], n_rankers).to_dict()
+        fields = neutral | fields
+    return Shown.from_dict(fields)
+
+
 def _duels(rows: Sequence[Any]) -> list[StoredDuel]:
     """Return the duels of impression rows; rows of the control have none."""
     found = []
     for row in rows:
         record = json.loads(row.record)
         if "arms" in record:
-            found.append(StoredDuel(row.seq, row.id, record["arms"], record["note"]))
+            found.append(StoredDuel(row.seq, row.id, record["arms"], record.get("note")))
     return found
 
 

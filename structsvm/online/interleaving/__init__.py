@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.online.impressions.shown import Shown as Shown
     from structsvm.online.interleaving.balanced import Balanced as Balanced
     from structsvm.online.interleaving.document_constraints import DocumentConstraints as DocumentConstraints
     from structsvm.online.interleaving.optimized import Optimized as Optimized
     from structsvm.online.interleaving.probabilistic import Probabilistic as Probabilistic
-    from structsvm.online.interleaving.record import Shown as Shown
     from structsvm.online.interleaving.sosm import SOSM as SOSM
     from structsvm.online.interleaving.team_draft import TeamDraft as TeamDraft
     from structsvm.protocols import Interleaver as Interleaver

@@ -1,20 +1,18 @@
 """Balanced interleaving: a coin flip decides which ranking is first; then the rankings alternate."""
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.checks import BadInput
-from structsvm.online.interleaving.chance import Choose, ListsByChoices
-from structsvm.online.interleaving.record import Shown, clicks_on, evidence_ranks, ranks_of
+from structsvm.online.impressions.shown import Shown
+from structsvm.online.interleaving.crediting import ClickedLists, Credits, check_ranks, signs
+from structsvm.online.interleaving.merging import Choose, Merging, ranks_of
 
 
 @dataclass(frozen=True)
-class Balanced(ListsByChoices):
+class Balanced(Merging):
     """Balanced interleaving of two rankings.
 
     At each depth the list contains about the same number of top documents of both rankings. Let ``k`` be the smaller of
@@ -39,22 +37,25 @@ class Balanced(ListsByChoices):
     name: ClassVar[str] = "balanced"
     rankings: ClassVar[str] = "2"
     fairness: ClassVar[str] = "biased"
+    bias: ClassVar[str] = "prefers a ranker even if clicks ignore the documents"
 
-    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the number of clicks in the top ``k`` of each ranking, (2,); raise BadInput for invalid input."""
-        clicked = clicks_on(shown, self.name, clicks, n_rows=2)
-        ranks = evidence_ranks(shown)
-        if not clicked.any():
-            return np.zeros(2)
-        lowest = int(np.flatnonzero(clicked)[-1])
+    def credit_many(self, lists: ClickedLists) -> Credits:
+        """Return the number of clicks in the top ``k`` of each ranking."""
+        ranks = check_ranks(lists)
+        lowest = lists.clicked.shape[1] - 1 - lists.clicked[:, ::-1].argmax(axis=1)
         # k is the smaller rank of the lowest clicked document, so that the top k of both rankings were about equally
         # visible
-        depth = min(row[lowest] for row in ranks)
-        if math.isinf(depth):
-            raise BadInput("shown", f"document {shown.documents[lowest]!r} has no rank in either ranking")
-        return ((np.array(ranks) <= depth) & clicked).sum(axis=1).astype(np.float64)
+        depth = ranks[np.arange(len(ranks)), :, lowest].min(axis=1)
+        unranked = np.isinf(depth) & lists.clicked.any(axis=1)
+        lists.refuse(unranked, "a rank of the lowest clicked document in one of the rankings")
+        credit = ((ranks <= depth[:, None, None]) & lists.clicked[:, None]).sum(axis=2).astype(np.float64)
+        return Credits(credit, signs(credit), lists.lengths.astype(np.float64))
 
-    def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+    def bound(self, length: int, n_rankers: int) -> float:
+        """Return the number of documents, all of which may be clicked."""
+        return float(length)
+
+    def merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         """Return the balanced list, with the ranks of each document in both rankings as evidence."""
         first = choose([0.5, 0.5])
         ranks = [ranks_of(ranking) for ranking in rankings]

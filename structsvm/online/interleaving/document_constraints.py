@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.interleaving.balanced import Balanced
-from structsvm.online.interleaving.record import Shown, clicks_on, evidence_ranks
+from structsvm.online.interleaving.crediting import ClickedLists, Credits, check_ranks, signs
+from structsvm.protocols import Float, Int
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,26 @@ class DocumentConstraints(Balanced):
     """
 
     name: ClassVar[str] = "document_constraints"
+    estimand: ClassVar[str] = "difference in satisfied constraints"
 
-    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the number of constraints that each ranking satisfies, (2,); raise BadInput for invalid input."""
-        clicked = clicks_on(shown, self.name, clicks, n_rows=2)
-        constraints = []
-        for k in np.flatnonzero(clicked).tolist():
-            # all documents above the clicked document, and the one directly below
-            rivals = range(min(k + 2, len(shown.documents)))
-            constraints += [(k, rival) for rival in rivals if not clicked[rival]]
-        ranks = evidence_ranks(shown)
+    def credit_many(self, lists: ClickedLists) -> Credits:
+        """Return the number of constraints that each ranking satisfies."""
         # documents that are not in a ranking have rank infinity; a constraint between two of them is not violated
-        satisfied = [sum(row[better] <= row[worse] for better, worse in constraints) for row in ranks]
-        return np.array(satisfied, dtype=np.float64)
+        ranks = check_ranks(lists)
+        n, _, length = ranks.shape
+        credit = np.zeros((n, 2))
+        for k in range(length):
+            # all documents above the clicked document, and the one directly below, if they have no click
+            worse = lists.clicked[:, k, None] & ~lists.clicked & lists.own & (np.arange(length) < k + 2)
+            credit += (worse[:, None] & (ranks[..., k, None] <= ranks)).sum(axis=2)
+        return Credits(credit, signs(credit), _most_constraints(lists.lengths))
+
+    def bound(self, length: int, n_rankers: int) -> float:
+        """Return a bound on the number of constraints."""
+        return float(_most_constraints(np.array(length)))
+
+
+def _most_constraints(length: Int) -> Float:
+    # each clicked document beats each document above without a click (at most length^2 / 4 pairs), and the next
+    # document if that has no click
+    return np.asarray(length**2 / 4 + length / 2 + 1)

@@ -5,24 +5,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.interleaving.chance import random_choices
-from structsvm.online.interleaving.record import (
-    Shown,
-    as_rows,
-    check_rankings,
-    clicks_on,
-    evidence_matrix,
-    ranks_of,
-    share_of_largest,
+from structsvm.online.impressions.shown import Shown
+from structsvm.online.interleaving.crediting import (
+    ClickedLists,
+    Credits,
+    check_sums,
+    shares_of_largest,
+    sums_of_clicked,
 )
+from structsvm.online.interleaving.merging import Merging, as_rows, check_rankings, random_choices, ranks_of
 
 
 @dataclass(frozen=True)
-class Optimized:
+class Optimized(Merging):
     """Optimised interleaving and, with more than two rankings, optimised multileaving.
 
     A list is allowed if the document at each rank is the best remaining document of some ranking. A click credits each
@@ -62,6 +61,7 @@ class Optimized:
     rankings: ClassVar[str] = "2 or more"
     fairness: ClassVar[str] = "expected centred credit 0 at every rank"
     draws_outcome: ClassVar[bool] = True
+    estimand: ClassVar[str] = "difference in credit per click, as a share of the largest possible"
 
     def __post_init__(self) -> None:
         check_whole("max_lists", self.max_lists)
@@ -91,14 +91,12 @@ class Optimized:
             raise BadInput("distribution", problem, "increase max_lists or decrease length")
         return self._solve(ordered, order, lists)
 
-    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the centred credits of the rankers, (n_rankers,), which sum to 0; raise BadInput for invalid input."""
-        clicked = clicks_on(shown, self.name, clicks)
-        return np.asarray(evidence_matrix(shown, axis=0, total=0)[:, clicked].sum(axis=1))
-
-    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the difference in credit per click of each pair, (n, n); raise BadInput if a difference exceeds 1."""
-        return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), 1.0)
+    def credit_many(self, lists: ClickedLists) -> Credits:
+        """Return the centred credits, which sum to 0, and as outcome their difference per click."""
+        check_sums(lists, self.name, axis=1, total=0)
+        credit = sums_of_clicked(lists)
+        # centred credits are 1 / rank minus the mean; for one click, those of two rankers differ by less than 1
+        return Credits(credit, shares_of_largest(lists, credit, 1.0), np.ones(len(credit)))
 
     def _solve(
         self, rankings: list[tuple[Hashable, ...]], order: list[int], lists: list[tuple[Hashable, ...]]

@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from structsvm.common.checks import check_number
+from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import power
-from structsvm.online.interleaving.chance import Choose, ListsByChoices
-from structsvm.online.interleaving.record import Shown, as_rows, clicks_on, evidence_matrix, ranks_of
+from structsvm.online.impressions.shown import Shown
+from structsvm.online.interleaving.crediting import ClickedLists, Credits, check_sums
+from structsvm.online.interleaving.merging import Choose, Merging, as_rows, ranks_of
+from structsvm.protocols import Float
 
 
 @dataclass(frozen=True)
-class Probabilistic(ListsByChoices):
+class Probabilistic(Merging):
     """Probabilistic interleaving and, with more than two rankings, probabilistic multileaving.
 
     At each rank of the list, a ranker is sampled uniformly, and samples a document not yet shown with probability
@@ -52,26 +55,23 @@ class Probabilistic(ListsByChoices):
     rankings: ClassVar[str] = "2 or more"
     fairness: ClassVar[str] = "expected outcome 0"
     draws_outcome: ClassVar[bool] = True
+    estimand: ClassVar[str] = "expected outcome (1 won, -1 lost)"
 
     def __post_init__(self) -> None:
         check_number("tau", self.tau, 0)
 
-    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability that each ranker has more clicks than another ranker, averaged over the others,
-        (n_rankers,)."""
-        wins = self._duels(shown, clicks)
-        return np.asarray(wins.sum(axis=1) / (shown.n_rankers - 1))
+    def credit_many(self, lists: ClickedLists) -> Credits:
+        """Return the probability that each ranker has more clicks than another, averaged over the others.
 
-    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return P(i has more clicks than j) - P(j has more clicks than i) for each pair, (n_rankers, n_rankers)."""
-        wins = self._duels(shown, clicks)
-        return wins - wins.T
+        The outcome is P(i has more clicks than j) - P(j has more clicks than i).
+        """
+        check_sums(lists, self.name, axis=1, total=1, least=0)
+        n, n_rankers = len(lists.lengths), lists.n_rankers
+        credit, outcome = np.zeros((n, n_rankers)), np.empty((n, n_rankers * (n_rankers - 1) // 2))
+        _credit(lists.evidence, lists.clicked, credit, outcome)
+        return Credits(credit / (n_rankers - 1), outcome, np.ones(n))
 
-    def _duels(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        clicked = clicks_on(shown, self.name, clicks)
-        return duel_probabilities(evidence_matrix(shown, axis=0, total=1, least=0)[None, :, clicked])[0]
-
-    def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+    def merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         candidates = list(dict.fromkeys(document for ranking in rankings for document in ranking))
         ranks = np.array([[ranks_of(r).get(d, len(r) + 1) for d in candidates] for r in rankings])
         # Weights are relative to the best remaining rank, so that powers of large ranks do not underflow. All rankers
@@ -91,26 +91,52 @@ class Probabilistic(ListsByChoices):
         return Shown(self.name, tuple(documents), n, as_rows(posterior))
 
 
-def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each list the probability that ranker i is assigned more of the clicked documents than ranker j.
+@kernel
+def add_click(lead: Float, n_clicks: int, up: float, down: float) -> None:
+    """Update the distribution of the difference in clicks of two rankers by one more clicked document.
 
-    ``posterior`` is (n_lists, n_rankers, n_clicked). Given a list, the documents are assigned independently.
+    ``lead[middle + c]`` is the probability that it is ``c`` after ``n_clicks`` clicks; entries beyond are 0. The
+    document is of the first ranker with probability ``up``, of the second with ``down``, otherwise of neither.
     """
-    # Dynamic programming over the clicked documents: the difference i - j increases by one with probability
-    # p_i, decreases by one with probability p_j, and otherwise stays. All lists and ordered pairs are processed at
-    # once.
-    m, n, n_clicked = posterior.shape
-    i, j = np.nonzero(~np.eye(n, dtype=bool))
-    up_down = posterior[:, i], posterior[:, j]
-    # difference[..., c + n_clicked] = P(clicks of i - clicks of j = c)
-    difference = np.zeros((m, len(i), 2 * n_clicked + 1))
-    difference[..., n_clicked] = 1.0
-    for c in range(n_clicked):
-        up, down = (side[:, :, c, None] for side in up_down)
-        following = difference * np.maximum(1 - up - down, 0.0)
-        following[..., 1:] += difference[..., :-1] * up
-        following[..., :-1] += difference[..., 1:] * down
-        difference = following
-    wins = np.zeros((m, n, n))
-    wins[:, i, j] = difference[..., n_clicked + 1 :].sum(axis=2)
-    return wins
+    middle = len(lead) // 2
+    stay, before = max(1.0 - up - down, 0.0), 0.0
+    for c in range(middle - n_clicks - 1, middle + n_clicks + 2):
+        here = lead[c]
+        lead[c] = here * stay + before * up + lead[c + 1] * down
+        before = here
+
+
+@kernel
+def take_result(lead: Float, n_clicks: int) -> tuple[float, float]:
+    """Return the probabilities that each of two rankers has more clicks, and reset the distribution."""
+    middle, ahead, behind = len(lead) // 2, 0.0, 0.0
+    for c in range(1, n_clicks + 1):
+        ahead += lead[middle + c]
+        behind += lead[middle - c]
+        lead[middle + c] = lead[middle - c] = 0.0
+    lead[middle] = 1.0
+    return ahead, behind
+
+
+@kernel
+def _credit(posterior: Float, clicked: NDArray[np.bool_], credit: Float, outcome: Float) -> None:
+    """Add the probability of each ranker to have more clicks than each other, and set the outcome of each pair."""
+    # Given a list, the documents are assigned independently: the difference of two rankers increases by one with the
+    # posterior of the first, and decreases by one with that of the second.
+    n, n_rankers, length = posterior.shape
+    lead = np.zeros(2 * length + 3)
+    lead[length + 1] = 1.0
+    for k in range(n):
+        pair = 0
+        for i in range(n_rankers):
+            for j in range(i + 1, n_rankers):
+                n_clicks = 0
+                for c in range(length):
+                    if clicked[k, c]:
+                        add_click(lead, n_clicks, posterior[k, i, c], posterior[k, j, c])
+                        n_clicks += 1
+                ahead, behind = take_result(lead, n_clicks)
+                credit[k, i] += ahead
+                credit[k, j] += behind
+                outcome[k, pair] = ahead - behind
+                pair += 1

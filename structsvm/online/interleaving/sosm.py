@@ -2,26 +2,27 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.portable.elementary import power
-from structsvm.online.interleaving.chance import Choose, ListsByChoices
-from structsvm.online.interleaving.record import (
-    Shown,
-    as_rows,
-    clicks_on,
-    evidence_matrix,
-    ranks_of,
-    share_of_largest,
+from structsvm.common.kernel import kernel
+from structsvm.online.impressions.shown import Shown
+from structsvm.online.interleaving.crediting import (
+    ClickedLists,
+    Credits,
+    check_sums,
+    shares_of_largest,
+    sums_of_clicked,
 )
+from structsvm.online.interleaving.merging import Choose, Merging, as_rows, ranks_of
 from structsvm.online.interleaving.team_draft import draft
+from structsvm.protocols import Float
 
 
 @dataclass(frozen=True)
-class SOSM(ListsByChoices):
+class SOSM(Merging):
     """Sample-only scored multileaving, for two or more rankers.
 
     The list is a team draft. Each ranker then ranks the shown documents, and a click on the document at its rank ``r``
@@ -48,21 +49,22 @@ class SOSM(ListsByChoices):
     rankings: ClassVar[str] = "2 or more"
     fairness: ClassVar[str] = "expected centred credit 0 if clicks are equally likely at all ranks"
     draws_outcome: ClassVar[bool] = True
+    estimand: ClassVar[str] = "difference in credit per click, as a share of the largest possible"
+    bias: ClassVar[str] = "is fair to rankers only if clicks are equally likely at all ranks"
 
-    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the credit of each ranker, (n_rankers,); raise BadInput for an invalid record or clicks."""
-        clicked = clicks_on(shown, self.name, clicks)
-        return np.asarray(evidence_matrix(shown, axis=1, total=1, least=0)[:, clicked].sum(axis=1))
+    def credit_many(self, lists: ClickedLists) -> Credits:
+        """Return the credits and, as outcome, the difference per click as a share of its maximum."""
+        check_sums(lists, self.name, axis=2, total=1, least=0)
+        credit = sums_of_clicked(lists)
+        # all lists of a length have the same largest difference per click: that of the first and the last rank
+        sizes, which = np.unique(lists.lengths, return_inverse=True)
+        by_rank = map(credits_by_rank, sizes)
+        largest = np.array([own[0] - own[-1] for own in by_rank])[which]
+        return Credits(credit, shares_of_largest(lists, credit, largest), np.ones(len(credit)))
 
-    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the difference in credit per click of each pair, as a share of its maximum, (n, n)."""
-        largest = largest_difference(len(shown.documents))
-        return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), largest)
-
-    def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+    def merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         documents, _ = draft(rankings, length, choose)
-        by_rank = power(np.arange(1, len(documents) + 1), -3)
-        by_rank /= by_rank.sum()
+        by_rank = credits_by_rank(len(documents))
         credit = np.empty((len(rankings), len(documents)))
         for row, ranking in zip(credit, rankings, strict=True):
             # rank the shown documents by the ranking; missing documents share the mean of the last credits
@@ -74,7 +76,14 @@ class SOSM(ListsByChoices):
         return Shown(self.name, documents, len(rankings), as_rows(credit))
 
 
-def largest_difference(n_documents: int) -> float:
-    """Return the largest possible difference in credit of two rankers for one click."""
-    by_rank = power(np.arange(1, n_documents + 1), -3)
-    return float((by_rank[0] - by_rank[-1]) / by_rank.sum())
+@lru_cache(maxsize=256)
+def credits_by_rank(n_documents: int) -> Float:
+    """Return the credit for a click on each rank of a ranker's order, which sum to 1."""
+    by_rank = np.array([weight(rank) for rank in range(1, n_documents + 1)])
+    return np.asarray(by_rank / by_rank.sum())
+
+
+@kernel
+def weight(rank: int) -> float:
+    """Return the weight of a rank, from 1, before the weights are divided by their sum."""
+    return 1.0 / (rank * rank * rank)

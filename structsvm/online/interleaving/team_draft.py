@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput
-from structsvm.online.interleaving.chance import Choose, ListsByChoices
-from structsvm.online.interleaving.record import Shown, check_clicks, check_record
+from structsvm.online.impressions.shown import Shown
+from structsvm.online.interleaving.crediting import ClickedLists, Credits, one_list, signs
+from structsvm.online.interleaving.merging import Choose, Merging
 
 
 @dataclass(frozen=True)
-class TeamDraft(ListsByChoices):
+class TeamDraft(Merging):
     """Team-draft interleaving and, with more than two rankings, team-draft multileaving.
 
     In each round the rankers pick in random order. A ranker picks its best document that is not yet in the
@@ -41,15 +41,35 @@ class TeamDraft(ListsByChoices):
     name: ClassVar[str] = "team_draft"
     rankings: ClassVar[str] = "2 or more"
     fairness: ClassVar[str] = "expected outcome 0"
+    is_by_team: ClassVar[bool] = True
+    estimand: ClassVar[str] = "difference in clicks"
 
-    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the number of clicks on the picks of each ranker, (n_rankers,)."""
-        team_of = teams_of(shown)
-        clicked = check_clicks(clicks, len(shown.documents))
-        picked = [team for team, click in zip(team_of, clicked, strict=True) if click and team is not None]
-        return np.bincount(picked, minlength=shown.n_rankers).astype(np.float64)
+    def credit_many(self, lists: ClickedLists) -> Credits:
+        """Return the number of clicks on the picks of each ranker."""
+        team, n = lists.evidence[:, 0], lists.n_rankers
+        known = np.isnan(team) | ((team >= 0) & (team < n) & (team == np.floor(team)))
+        lists.refuse(~known[:, None], f"teams from 0 to {n - 1}")
+        picked = team[:, None] == np.arange(n)[:, None]
+        credit = (picked & lists.clicked[:, None]).sum(axis=2).astype(np.float64)
+        # the size of the largest team bounds the difference in clicks
+        return Credits(credit, signs(credit), picked.sum(axis=2).max(axis=1).astype(np.float64))
 
-    def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+    def check_logged(self, shown: Shown) -> None:
+        """Raise BadInput if a record assigns two or more documents, all of them to the same team."""
+        # Each ranker picks once per round, so a draft never assigns several documents to one team only: the record was
+        # changed, and all its clicks would credit one ranker.
+        teams = [team for row in shown.evidence for team in row if team is not None]
+        if len(teams) > 1 and len(set(teams)) == 1:
+            problem = (
+                f"evidence: expected documents of different teams, got all {len(teams)} of team {teams[0]}"
+            )
+            raise BadInput("shown record", problem, "log what Shown.to_json() returns, unchanged")
+
+    def bound(self, length: int, n_rankers: int) -> float:
+        """Return the size of the largest team."""
+        return float(max(-(-length // n_rankers), 1))
+
+    def merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         documents, teams = draft(rankings, length, choose)
         return Shown(self.name, documents, len(rankings), (teams,))
 
@@ -85,21 +105,8 @@ def draft(
 
 def teams_of(shown: Shown) -> list[int | None]:
     """Return the index of the ranker that contributed each document of a record, or None for no ranker."""
-    check_record(shown, TeamDraft.name, n_rows=1)
-    for team in shown.evidence[0]:
-        if team is not None and team not in range(shown.n_rankers):
-            raise BadInput("shown", f"expected teams from 0 to {shown.n_rankers - 1}, got {team}")
-    return [None if team is None else int(team) for team in shown.evidence[0]]
-
-
-def check_draft(shown: Shown) -> None:
-    """Raise BadInput if a record assigns two or more documents, all of them to the same team."""
-    # Each ranker picks once per round, so a draft never assigns several documents to one team only: the record was
-    # changed, and all its clicks would credit one ranker.
-    teams = [team for row in shown.evidence for team in row if team is not None]
-    if len(teams) > 1 and len(set(teams)) == 1:
-        problem = f"evidence: expected documents of different teams, got all {len(teams)} of team {teams[0]}"
-        raise BadInput("shown record", problem, "log what Shown.to_json() returns, unchanged")
+    team = one_list(TeamDraft, shown, np.zeros(len(shown.documents))).evidence[0, 0]
+    return [None if np.isnan(one) else int(one) for one in team]
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:

@@ -21,18 +21,12 @@ from structsvm.common.portable.arrays import dot
 from structsvm.metrics import tests
 from structsvm.online.arena.evidence import log_evidence, shown_best, thresholds
 from structsvm.online.clicklog import ClickLog, Impression
+from structsvm.online.interleaving.by_name import interleaver
 from structsvm.online.statistics import significance
 from structsvm.online.statistics.always_valid import counted_needed, counted_sequence
-from structsvm.online.statistics.credit_formulas import DRAWN
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.online.statistics.sample_size import units_needed
 from structsvm.protocols import Float, Int
-
-_BIASED = {
-    "balanced": "prefers a ranker even if clicks ignore the documents",
-    "document_constraints": "prefers a ranker even if clicks ignore the documents",
-    "sosm": "is fair to rankers only if clicks are equally likely at all ranks",
-}
 
 
 @dataclass(frozen=True)
@@ -306,7 +300,7 @@ def analyse(
         raise BadInput("weights", "expected none for a credited log", "pass them to read_credits")
     elif cluster not in ("auto", log.cluster):
         raise BadInput("cluster", f"expected {log.cluster!r}, the cluster of the credited log", value=cluster)
-    if test == "wilcoxon" and log.method in DRAWN:
+    if test == "wilcoxon" and log.draws_outcome:
         raise BadInput(
             "test",
             f"wilcoxon needs a statistic that is symmetric about 0 for indifferent users, got a log of {log.method}: "
@@ -382,8 +376,8 @@ def _remarks(
     """Return remarks on the validity of the results."""
     # most important first: bias of the method, lines left out, dependence, choice of pairs, definition of the results
     notes, cluster = [], log.cluster
-    if log.method in _BIASED:
-        notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be due to this bias")
+    if bias := interleaver(log.method).bias:
+        notes.append(f"{log.method} {bias}: a small difference may be due to this bias")
     if log.n_missing_feedback:
         notes.append(
             f"{log.n_missing_feedback} impressions have no feedback in the log: the reason determines how to treat them"
@@ -421,7 +415,7 @@ def _remarks(
         )
     if log.weighted:
         notes.append("wins and losses count each click as one; all other results use the click weights")
-    if log.method in DRAWN:
+    if log.draws_outcome:
         notes.append(
             "wins, losses and the sign test randomise each fractional outcome, since its sign alone would favour a "
             "ranker; there is no Wilcoxon test, since outcomes are not symmetric"
@@ -454,7 +448,6 @@ def compared(
     settings: Settings,
     n_pairs: int,
     *,
-    method: str,
     bound: float,
     drawn: tuple[int, int] | None = None,
     per_unit: float = 1.0,
@@ -470,24 +463,21 @@ def compared(
     found = tests.mean_of(values, counts=counts)
     n, mean = int(counts.sum()), found.mean
     # A sign, rank or randomization test keeps its level only if the statistic is symmetric for indifferent users.
-    # Methods of DRAWN have fractional outcomes of mean zero without this symmetry: their signs are randomised.
+    # Fractional outcomes have mean zero without this symmetry: their signs are drawn.
     results = {}
-    if drawn is not None:
-        results["sign"] = tests.sign_of_counts(*drawn)
-    elif method not in DRAWN:
-        results["sign"] = tests.sign(values, counts)
+    results["sign"] = tests.sign(values, counts) if drawn is None else tests.sign_of_counts(*drawn)
     few = tests.n_nonzero(values, counts) < tests.EXACT
     if not few:
         t = tests.student(values, counts)
         # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so theirs is Student's t.
         results |= {"z": t if clustered else tests.normal(values, counts), "t": t}
-    if method not in DRAWN:
+    if drawn is None:
         results["wilcoxon"] = tests.wilcoxon(values, counts)
         if few:
             results["randomization"] = tests.randomization(values, counts)
     test, level = settings.test, settings.level(n_pairs)
     if few and test in ("t", "z"):
-        test = "sign" if method in DRAWN else "randomization"
+        test = "randomization" if drawn is None else "sign"
     if test not in results:
         raise BadInput("test", f"expected one of {', '.join(results)} for this log", value=test)
     chosen, sign, direction = results[test], results.get("sign"), results[test].direction
@@ -537,7 +527,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
         # rankers that the bandit never compared have no values: use a single tie, which is no evidence
         means = significance.cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
-        if log.method in DRAWN:
+        if log.draws_outcome:
             units = signs if clusters is None else significance.drawn_signs(means, rng)
             drawn = int((units > 0).sum()), int((units < 0).sum())
         pairs.append(
@@ -547,7 +537,6 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
                 (won, lost, tied),
                 settings,
                 len(log.pairs),
-                method=log.method,
                 bound=log.bound,
                 drawn=drawn,
                 per_unit=len(delta) / len(means),

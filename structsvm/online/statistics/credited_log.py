@@ -15,17 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice
-from structsvm.common.portable.arrays import dot, products
+from structsvm.common.portable.arrays import products
 from structsvm.online.clicklog import ClickLog, Header, Line, Lines, numbered_lines, refuse_disagreement
-from structsvm.online.interleaving import Shown
-from structsvm.online.statistics.credit_formulas import (
-    DRAWN,
-    METHODS,
-    Credits,
-    Rows,
-    credit_rows,
-)
-from structsvm.online.statistics.features import FEATURES, click_features
+from structsvm.online.impressions.shown import Shown
+from structsvm.online.interleaving.by_name import NAMES, interleaver
+from structsvm.online.interleaving.crediting import Credits, credit_lists, differences, pairs_of
+from structsvm.online.statistics.features import FEATURES, click_features, most_features
 from structsvm.online.statistics.significance import drawn_signs, sign_generator
 from structsvm.protocols import Float
 
@@ -40,16 +35,6 @@ otherwise."""
 _IN_MEMORY = 4096
 """Number of impressions of a log in memory that are credited together."""
 
-_STATISTICS = {
-    "team_draft": ("credit", "difference in clicks"),
-    "probabilistic": ("outcome", "expected outcome (1 won, -1 lost)"),
-    "optimized": ("outcome", "difference in credit per click, as a share of the largest possible"),
-    "sosm": ("outcome", "difference in credit per click, as a share of the largest possible"),
-    "balanced": ("credit", "difference in credit"),
-    "document_constraints": ("credit", "difference in satisfied constraints"),
-}
-"""Short name and description of the statistic of each method."""
-
 Int = NDArray[np.int64]
 
 
@@ -57,10 +42,10 @@ class PairColumns(NamedTuple):
     """Results of two rankers, with one entry per impression that compares them, in the order of the log."""
 
     delta: Float
-    """The statistic: with click weights the difference in weighted clicks, otherwise the outcome for methods of
-    ``DRAWN`` and the difference in credit for other methods."""
+    """The statistic: with click weights the difference in weighted clicks, otherwise the outcome for methods that draw
+    their outcome and the difference in credit for other methods."""
     outcome: Float
-    """1 if the first ranker beats the second, 0 for a tie, -1 if it loses; fractional for methods of ``DRAWN``."""
+    """1 if the first ranker beats the second, 0 for a tie, -1 if it loses; fractional for methods that draw it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +79,11 @@ class CreditedLog:
     # number of impressions left out because the rankers agreed
     n_same: int = 0
 
+    @property
+    def draws_outcome(self) -> bool:
+        """Whether outcomes are fractions, of which tests draw the sign."""
+        return interleaver(self.method).draws_outcome
+
     def pair(self, i: int, j: int) -> PairColumns:
         """Return the columns of rankers ``i < j``."""
         n = len(self.rankers)
@@ -116,12 +106,12 @@ class CreditedLog:
     def _names(self) -> tuple[str, str]:
         if self.weighted:
             return "weighted clicks", "difference in weighted clicks"
-        return _STATISTICS[self.method]
+        return "outcome" if self.draws_outcome else "credit", interleaver(self.method).estimand
 
     def signs(self, random_state: int) -> list[Float]:
         """Return the result of each impression for each pair, 1 (won), -1 (lost) or 0 (tied); randomise fractions."""
         outcomes = [pair.outcome for pair in self.pairs]
-        if self.method not in DRAWN:
+        if not self.draws_outcome:
             return outcomes
         return [drawn_signs(one, sign_generator(random_state, k)) for k, one in enumerate(outcomes)]
 
@@ -243,9 +233,13 @@ class _Reader:
         self.n_taken = 0
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
-        self.like: tuple[str, int] | None = None
+        self.method: Any = None
+        self.n_rankers = 0
         self.said: dict[int, tuple[Shown, int]] = {}
-        self.rows = Rows([], [], [])
+        self.records: list[Shown] = []
+        """Lists to credit; equal lists of a file share one record."""
+        self.places: list[tuple[int, ...]] = []
+        """Indices of the clicked documents of each, increasing."""
         self.psi: list[Float] = []
         self.pairs: list[tuple[int, int]] = []
         self.columns: list[tuple[list[Float], ...]] = []
@@ -266,14 +260,14 @@ class _Reader:
         if about.same:
             self.n_same += 1
             return
-        if self.like is None:
-            self.like = (shown.method, len(about.among or ()) or shown.n_rankers)
-            if shown.method not in METHODS:
-                problem = f"method: expected one of {', '.join(METHODS)}, got {shown.method!r:.80}"
+        if self.method is None:
+            if shown.method not in NAMES:
+                problem = f"method: expected one of {', '.join(NAMES)}, got {shown.method!r:.80}"
                 raise BadInput(f"{self.source}{number}", problem)
+            self.method, self.n_rankers = interleaver(shown.method), len(about.among or ()) or shown.n_rankers
             if about.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
-            self.pairs = list(combinations(range(self.like[1]), 2))
+            self.pairs = list(combinations(range(self.n_rankers), 2))
             # the columns of two rankers that are never compared stay empty
             self.columns = [([], [np.empty(0)]) for _ in self.pairs]
             self.met = [[np.empty(0, dtype=np.int64)] for _ in self.pairs]
@@ -302,9 +296,8 @@ class _Reader:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
         if about.among:
             self.duels.append(tuple(map(about.among.index, about.rankers)))
-        self.rows.numbers.append(number)
-        self.rows.records.append(shown)
-        self.rows.places.append(line.places())
+        self.records.append(shown)
+        self.places.append(line.places())
         self.numbers.append(number)
         self.names.append(_hash(name))
         self.clicked.append(bool(line.clicks))
@@ -312,70 +305,56 @@ class _Reader:
 
     def credit(self) -> None:
         """Credit the impressions taken since the last call and append to the columns."""
-        if not self.rows.numbers or self.like is None:
+        if not self.records:
             return
-        rows, (method, n_rankers) = self.rows, self.like
-        if self.header.is_duels:
-            self._keep_duels(method)
-        else:
-            self._keep(method, self._credited(method, n_rankers, rows))
-        self.rows, self.psi, self.duels = Rows([], [], []), [], []
-
-    def _credited(self, method: str, n_rankers: int, rows: Rows) -> Credits:
-        made = credit_rows(method, n_rankers, rows, self.source)
-        self.largest = max(self.largest, float(made.largest.max()))
-        return made
-
-    def _keep(self, method: str, made: Credits) -> None:
-        credit, outcome, _ = made
-        for p, (i, j) in enumerate(self.pairs):
-            delta, won = self.columns[p]
-            if self.weights is not None:
-                delta.append(products(np.array([features[p] for features in self.psi]), self.weights))
-            elif method not in DRAWN:
-                delta.append(credit[:, i] - credit[:, j])
-            won.append(outcome[:, p].copy())
-
-    def _keep_duels(self, method: str) -> None:
-        """Credit lists that compare some of the rankers, and append to the columns of the pairs of these rankers."""
-        # Lists with the same number of rankers are credited together. The credit of a list follows the order of its own
-        # rankings, so a pair (i, j) of the log may appear as (j, i), with the opposite sign.
-        before, parts = len(self.numbers) - len(self.duels), []
+        # a bandit may compare different numbers of rankers: credit the lists with the same number together
         groups: dict[int, list[int]] = {}
-        for k, arms in enumerate(self.duels):
-            groups.setdefault(len(arms), []).append(k)
-        for size, members in groups.items():
-            some: Any = ([part[k] for k in members] for part in self.rows)
-            credit, outcome, _ = self._credited(method, size, Rows(*some))
+        for k, record in enumerate(self.records):
+            groups.setdefault(record.n_rankers, []).append(k)
+        before, parts = len(self.numbers) - len(self.records), []
+        for members in groups.values():
+            names = [f"{self.source}{self.numbers[before + k]}" for k in members]
+            parts.append(
+                credit_lists(
+                    self.method, [self.records[k] for k in members], [self.places[k] for k in members], names
+                )
+            )
+            self.largest = max(self.largest, float(parts[-1].largest.max()))
+        if self.header.is_duels:
+            self._keep_duels(before, list(groups.values()), parts)
+        else:
+            self._keep(parts[0])
+        self.records, self.places, self.psi, self.duels = [], [], [], []
+
+    def _keep(self, credits: Credits) -> None:
+        delta = None if self.method.draws_outcome else differences(credits.credit)
+        for p, (own, won) in enumerate(self.columns):
+            if self.weights is not None:
+                own.append(products(np.array([features[p] for features in self.psi]), self.weights))
+            elif delta is not None:
+                own.append(delta[:, p].copy())
+            won.append(credits.outcome[:, p].copy())
+
+    def _keep_duels(self, before: int, groups: list[list[int]], credited: list[Credits]) -> None:
+        """Append the credits of lists that compare some of the rankers to the columns of the pairs of these rankers."""
+        # The credit of a list follows the order of its own rankings, so a pair (i, j) of the log may appear as (j, i),
+        # with the opposite sign.
+        parts = []
+        for members, credits in zip(groups, credited, strict=True):
             at, met = before + np.array(members), np.array([self.duels[k] for k in members])
-            for p, (i, j) in enumerate(combinations(range(size), 2)):
-                low, high = np.minimum(met[:, i], met[:, j]), np.maximum(met[:, i], met[:, j])
-                sign = np.where(met[:, i] < met[:, j], 1.0, -1.0)
-                parts.append((low, high, at, sign * (credit[:, i] - credit[:, j]), sign * outcome[:, p]))
+            i, j = pairs_of(met.shape[1])
+            sign = np.where(met[:, i] < met[:, j], 1.0, -1.0)
+            low, high = np.minimum(met[:, i], met[:, j]), np.maximum(met[:, i], met[:, j])
+            columns = low, high, at.repeat(len(i)), sign * differences(credits.credit), sign * credits.outcome
+            parts.append([column.reshape(-1) for column in columns])
         low, high, at, difference, signed = (np.concatenate(column) for column in zip(*parts, strict=True))
-        for (i, j), (delta, won), impressions in zip(self.pairs, self.columns, self.met, strict=True):
-            rows = np.flatnonzero((low == i) & (high == j))
+        for pair, (delta, won), impressions in zip(self.pairs, self.columns, self.met, strict=True):
+            rows = np.flatnonzero((low == pair[0]) & (high == pair[1]))
             rows = rows[np.argsort(at[rows], kind="stable")]
             impressions.append(at[rows])
             won.append(signed[rows])
-            if method not in DRAWN:
+            if not self.method.draws_outcome:
                 delta.append(difference[rows])
-
-    def _bound(self) -> float:
-        """Return a bound on the absolute statistic of an impression, valid for any clicks and any random choices."""
-        assert self.like is not None
-        largest, method = self.largest, self.like[0]
-        if self.weights is not None:
-            # the largest value of each feature for a team with ``largest`` clicks: first features that increase with
-            # the number of clicks, then the others
-            most = np.array([1, 1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 1]) * largest
-            most += np.array([0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 3, 0, 0])
-            return dot(np.abs(self.weights), most)
-        if method in DRAWN:
-            return 1.0
-        # document constraints: each clicked document beats each document above without a click (at most n^2 / 4
-        # pairs), and the next document if that has no click
-        return largest if method != "document_constraints" else largest**2 / 4 + largest / 2 + 1
 
     def log(self, origin: str) -> CreditedLog:
         """Return the credited log, without repeated impressions."""
@@ -385,7 +364,6 @@ class _Reader:
                 origin, f"expected lists on which the rankers differ, got {self.n_same:,} on which they agree"
             )
         rankers = self.header.names(origin, n)
-        assert self.like is not None
         numbers, names, content = (
             np.frombuffer(one, dtype=np.int64) for one in (self.numbers, self.names, self.content)
         )
@@ -432,7 +410,7 @@ class _Reader:
             outcome = _joined(won)[stays]
             pairs.append(PairColumns(_joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
-            self.like[0],
+            self.method.name,
             rankers,
             tuple(pairs),
             len(clicked),
@@ -443,7 +421,7 @@ class _Reader:
             self.weights is not None,
             cluster,
             codes,
-            self._bound(),
+            self.largest if self.weights is None else most_features(self.weights, self.largest),
             again,
             tuple(met) if self.header.is_duels else None,
             n_without,

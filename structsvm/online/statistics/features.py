@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from structsvm.common.checks import BadInput
+from structsvm.common.portable.arrays import dot
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.protocols import Float
@@ -27,6 +28,16 @@ FEATURES = (
     "multi, regression click",
 )
 """Names of the features 1, 2, 3, 4a, 4b, 5a, 5b, 6a-6g of the thesis (7.3.2, Table 7.1), in this order."""
+
+
+_GROWING = np.array([1, 1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 1])
+_BOUNDED = np.array([0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 3, 0, 0])
+"""Largest value of each feature for a team: per click, and in addition whatever the number of clicks."""
+
+
+def most_features(weights: Float, n_clicks: float) -> float:
+    """Return a bound on the weighted features of a team with at most ``n_clicks`` clicks."""
+    return dot(np.abs(weights), _GROWING * n_clicks + _BOUNDED)
 
 
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
@@ -62,7 +73,7 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
                     title = min(impression.title_bold[rank - 1] / words, 1.0)
                 if impression.abstract_bold is not None:
                     abstract = min(impression.abstract_bold[rank - 1] / words, 2.0)
-            first, position = multi and rank == order[0], impression.offset + rank
+            first, position = multi and rank == order[0], shown.offset + rank
             phi += sign * np.array(
                 [
                     # in the order of FEATURES: 1, 2, 3, 4a, 4b, 5a, 5b, 6a-6g

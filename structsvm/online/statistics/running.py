@@ -9,7 +9,6 @@ be added in the order in which they were shown, each with all its clicks.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -21,9 +20,11 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_positive
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
+from structsvm.online.impressions.shown import Shown
+from structsvm.online.interleaving.by_name import NAMES, interleaver
+from structsvm.online.interleaving.crediting import credit_lists, differences
 from structsvm.online.statistics.always_valid import counted_sequence, log_capitals
 from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, corrected
-from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.significance import CORRECTIONS, drawn_signs, sign_generator
 from structsvm.protocols import Float
@@ -31,7 +32,6 @@ from structsvm.protocols import Float
 VERSION = 1
 _SETTINGS = ("method", "rankers", "length", "alpha", "random_state")
 """Arguments of the constructor, which are also attributes and keys of the saved state."""
-_METHODS = ("team_draft", "optimized", "probabilistic", "sosm")
 
 
 @dataclass(eq=False)
@@ -66,17 +66,18 @@ class RunningStatistics:
     def __init__(
         self, method: str, rankers: Sequence[str], *, length: int, alpha: float = 0.05, random_state: int = 0
     ) -> None:
-        check_choice("method", method, _METHODS)
+        check_choice("method", method, NAMES)
         check_fraction("alpha", alpha)
         check_positive("length", length)
         if len(rankers) < 2 or len(set(rankers)) < len(rankers):
             raise BadInput("rankers", f"expected at least two distinct names, got {list(rankers)!r:.80}")
         self.method, self.rankers, self.length, self.alpha = method, tuple(rankers), length, alpha
+        self._interleaver = interleaver(method)
         self.random_state = random_state
         self.n_impressions = self.n_clicked = 0
         self._largest = 1.0
         self._pairs = [
-            _Pair(names, rng=sign_generator(random_state, k) if method in DRAWN else None)
+            _Pair(names, rng=sign_generator(random_state, k) if self._interleaver.draws_outcome else None)
             for k, names in enumerate(combinations(self.rankers, 2))
         ]
         self.decision: dict[str, Any] | None = None
@@ -84,8 +85,9 @@ class RunningStatistics:
 
     @property
     def bound(self) -> float:
-        """Bound of the statistic of an impression, known in advance: the size of a team, or 1."""
-        return 1.0 if self.method in DRAWN else float(max(math.ceil(self.length / len(self.rankers)), 1))
+        """Bound of the statistic of an impression, known in advance."""
+        bound: float = self._interleaver.bound(self.length, len(self.rankers))
+        return bound
 
     def p_values(self) -> list[float]:
         """Return the smallest always-valid p-value so far for each pair of rankers, corrected by Holm's method."""
@@ -94,7 +96,7 @@ class RunningStatistics:
     def sequences(self) -> list[tuple[float, float, float, float]]:
         """Return mean, always-valid interval and corrected p-value of each pair, as in :meth:`analysis`."""
         sequences = []
-        bound = self._bound_seen
+        bound = self._largest
         for pair in self._pairs:
             values, counts = _table(pair.cells)
             lower, upper, p = counted_sequence(values / bound, counts, self.alpha)
@@ -102,29 +104,30 @@ class RunningStatistics:
         corrected = CORRECTIONS["holm"]([one[3] for one in sequences]).tolist()
         return [(*one[:3], p) for one, p in zip(sequences, corrected, strict=True)]
 
-    @property
-    def _bound_seen(self) -> float:
-        """Bound that ``analyse`` uses, computed from the lists in the log."""
-        return 1.0 if self.method in DRAWN else self._largest
+    def add(
+        self, records: Sequence[Shown], places: Sequence[Sequence[int]], names: Sequence[str] = ()
+    ) -> Float:
+        """Add lists in the order shown; return the outcome of each for every pair of rankers, from -1 to 1.
 
-    def add(self, rows: Sequence[CreditRow]) -> Float:
-        """Add impressions in the order shown; return the outcome of each for every pair of rankers, from -1 to 1."""
-        if not rows:
+        ``places`` are the indices of the clicked documents of each list, in ascending order, and ``names`` the names of
+        the lists in errors, by default numbered from 0.
+        """
+        if not records:
             return np.empty((0, len(self._pairs)))
-        credit, outcome, largest = credit_impressions(self.method, len(self.rankers), rows)
+        names = names or [f"impression {k}" for k in range(len(records))]
+        credit, outcome, largest = credit_lists(self._interleaver, records, places, names)
         # A credit above the bound would invalidate the always-valid results, so it is refused before anything is added.
         # ``k`` is the index of the first such credit, or 0.
         k = int(np.argmax(largest > self.bound))
         if largest[k] > self.bound:
             problem = f"expected credit of at most {self.bound:g} for a team, got {largest[k]:g}"
-            raise BadInput(f"impression {rows[k].number}", problem, "log what show() returns, unchanged")
-        # the statistic is the outcome for methods of DRAWN, otherwise the difference in credit
-        for p, (i, j) in enumerate(combinations(range(len(self.rankers)), 2)):
-            values = outcome[:, p] if self.method in DRAWN else credit[:, i] - credit[:, j]
-            self._add_pair(self._pairs[p], values, outcome[:, p])
+            raise BadInput(names[k], problem, "log what show() returns, unchanged")
+        values = outcome if self._interleaver.draws_outcome else differences(credit)
+        for p, pair in enumerate(self._pairs):
+            self._add_pair(pair, values[:, p], outcome[:, p])
         self._largest = max(self._largest, float(largest.max()))
-        self.n_impressions += len(rows)
-        self.n_clicked += sum(1 for row in rows if len(row.places))
+        self.n_impressions += len(records)
+        self.n_clicked += sum(map(bool, places))
         if self.decision is None:
             self._decide()
         return outcome
@@ -135,7 +138,7 @@ class RunningStatistics:
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
         counts = self.n_impressions, self.n_clicked
-        log = CreditedLog(self.method, self.rankers, (), *counts, bound=self._bound_seen)
+        log = CreditedLog(self.method, self.rankers, (), *counts, bound=self._largest)
         pairs = []
         for pair in self._pairs:
             outcomes = pair.wins, pair.losses, self.n_impressions - pair.wins - pair.losses
@@ -146,9 +149,8 @@ class RunningStatistics:
                     outcomes,
                     settings,
                     len(self._pairs),
-                    method=self.method,
-                    bound=self._bound_seen,
-                    drawn=outcomes[:2] if self.method in DRAWN else None,
+                    bound=self._largest,
+                    drawn=outcomes[:2] if pair.rng is not None else None,
                 )
             )
         return answered(log, corrected(pairs, settings), settings)

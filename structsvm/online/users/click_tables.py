@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput
-from structsvm.online.interleaving.record import check_clicks
+from structsvm.online.impressions.shown import check_clicks
 from structsvm.protocols import ClickTables
 from structsvm.queries import refuse_first
 

@@ -8,13 +8,14 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from structsvm.common import files
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
 from structsvm.online.clicklog import ClickLog, Impression, read_log, write_log
-from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import analyse, credit_formulas, credit_log, read_credits, simulate_log
+from structsvm.online.interleaving import Shown, crediting
+from structsvm.online.statistics import analyse, credit_log, read_credits, simulate_log
 from structsvm.online.statistics.features import psi
 from structsvm.online.users import CascadeUser
 from structsvm.readers import make_ranking
@@ -71,7 +72,7 @@ def test_columns_are_what_the_methods_credit(tmp_path, monkeypatch, method):
         assert seen[-1] == (100, (tmp_path / "log.jsonl").stat().st_size)
         assert (read.n_impressions, read.n_clicked) == (100, sum(bool(i.clicks) for i in made))
         with monkeypatch.context() as small:
-            small.setattr(credit_formulas, "_ENTRIES", 1)  # tables of one impression
+            small.setattr(crediting, "_ENTRIES", 1)  # tables of one impression
             one_by_one = credit_log(log)
         for made_columns in (read, credit_log(log), one_by_one):
             for pair, columns in literal(log).items():
@@ -232,7 +233,7 @@ def test_memory_is_a_few_numbers_an_impression(tmp_path):
     """Impression objects take about 2 KB each."""
     made = simulated(METHODS[0], 500)
     path = tmp_path / "log.jsonl"
-    write_log(path, [replace(i, shown=replace(i.shown, impression=None)) for i in made] * 20)
+    write_log(path, [replace(i, shown=structs.replace(i.shown, impression=None)) for i in made] * 20)
     tracemalloc.start()
     read = read_credits(path)
     kept, _ = tracemalloc.get_traced_memory()

@@ -10,9 +10,8 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from structsvm.online.clicklog import Click, ClickLog, Impression
-from structsvm.online.interleaving import Optimized, Probabilistic, TeamDraft
+from structsvm.online.interleaving import Optimized, Probabilistic, Shown, TeamDraft
 from structsvm.online.statistics import analyse
-from structsvm.online.statistics.credit_formulas import CreditRow
 from structsvm.online.statistics.running import RunningStatistics
 from tests.refusing import rejected
 
@@ -35,18 +34,13 @@ def made_log(method, n, n_rankers, seed, lean=0.3, length=6):
     return impressions
 
 
-def row(k, impression):
-    shown = impression.shown
-    places = sorted({click.rank - 1 for click in impression.clicks})
-    return CreditRow(k, shown.documents, shown.evidence, places)
-
-
 def folded(impressions, method, n_rankers, cuts, length=6):
     running = RunningStatistics(method, [f"ranker {k}" for k in range(n_rankers)], length=length)
-    rows = [row(k, impression) for k, impression in enumerate(impressions)]
-    edges = [0, *sorted(cuts), len(rows)]
+    records = [one.shown for one in impressions]
+    places = [np.flatnonzero(one.clicked).tolist() for one in impressions]
+    edges = [0, *sorted(cuts), len(records)]
     for start, end in pairwise(edges):
-        running.add(rows[start:end])
+        running.add(records[start:end], places[start:end])
         running = RunningStatistics.from_json(running.to_json())
     return running
 
@@ -135,11 +129,10 @@ def test_the_decision_is_that_of_looking_after_every_impression():
 
 def test_a_decision_stays():
     running = RunningStatistics("team_draft", ["a", "b"], length=2)
-    won = CreditRow(0, ("x", "y"), ((0, 1),), (0,))
-    lost = CreditRow(0, ("x", "y"), ((0, 1),), (1,))
-    running.add([won] * 30)
+    shown = Shown("team_draft", ("x", "y"), 2, ((0, 1),))
+    running.add([shown] * 30, [[0]] * 30)
     decided = running.decision
-    running.add([lost] * 300)
+    running.add([shown] * 300, [[1]] * 300)
     assert running.decision == decided
     assert decided["winner"] == "a"
     assert running.analysis().fixed_sample_winner == "b"
@@ -148,7 +141,7 @@ def test_a_decision_stays():
 def test_refuses_what_it_cannot_bound():
     running = RunningStatistics("team_draft", ["a", "b"], length=2)
     with pytest.raises(ValueError, match="expected credit of at most 1"):
-        running.add([CreditRow(7, ("x", "y", "z", "w"), ((0, 0, 1, 1),), (0, 1))])
+        running.add([Shown("team_draft", ("x", "y", "z", "w"), 2, ((0, 0, 1, 1),))], [[0, 1]])
     assert running.n_impressions == 0
     rejected("one impression or more", running.analysis)
     with pytest.raises(ValueError, match="expected one of sign for this log"):

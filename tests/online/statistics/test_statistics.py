@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy import optimize, stats
 
 from experiments._sample_size import _p_values, sample_size_curve
@@ -132,7 +133,7 @@ def test_features_agree_with_the_definitions_one_by_one():
 def test_ranks_of_a_later_page_go_on():
     """A click on the first document of page 2 is at rank 11; lists on which rankers agree are left out."""
     shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
-    one, later = (Impression(shown, (Click(1),), offset=offset) for offset in (0, 10))
+    one, later = (Impression(replace(shown, offset=offset), (Click(1),)) for offset in (0, 10))
     same = Impression(Shown("team_draft", ("a", "b"), 2, ((None, None),)), (Click(1),), same=True)
     changed = dict(zip(FEATURES, np.diff(psi([one, same, later]), axis=0)[0], strict=True))
     assert {name: x for name, x in changed.items() if x} == {

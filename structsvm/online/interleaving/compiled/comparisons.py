@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.machine import in_threads
 from structsvm.common.portable.elementary import power
-from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled import kernels
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from structsvm.online.interleaving.crediting import pairs_of
 from structsvm.online.users.click_tables import check_grades
 from structsvm.protocols import ClickModel, ClickTables
 
@@ -110,7 +110,7 @@ def preference_matrix(
 
     Parameters and ``options`` are as for :func:`compare_pairs`. ``P + P.T == 1`` exactly; the diagonal is 1/2.
     """
-    first, second = pair_indices(ranked.n_rankers)
+    first, second = pairs_of(ranked.n_rankers)
     share = compare_pairs(ranked, np.column_stack([first, second]), clicks, n_samples, **options).preference
     matrix = np.full((ranked.n_rankers, ranked.n_rankers), 0.5)
     matrix[first, second] = share
@@ -144,7 +144,7 @@ class LiveComparisons:
             return kernels.interleave(self.live_arrays(), arms[0], arms[1], rng)
         won = np.zeros((len(arms), len(arms)), dtype=np.int64)
         kernels.merge(self.live_arrays(), np.array(arms), rng, won)
-        return (1 + won[pair_indices(len(arms))]) / 2
+        return (1 + won[pairs_of(len(arms))]) / 2
 
     def live_arrays(self) -> Any:
         """Return the arrays for comparisons in compiled bandits; each call allocates new scratch arrays."""

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from structsvm.online.interleaving.probabilistic import add_click, take_result
+from structsvm.online.interleaving.sosm import weight
 from structsvm.protocols import ClickTables
 
 _EQUAL = 1e-12
@@ -151,8 +153,9 @@ def probabilistic(
         total[k] = mass
     # number of the comparison that last showed each document
     last_shown = np.zeros(decay.shape[0], dtype=np.int64)
-    # chance[c]: probability that c of the clicked documents so far came from ranker a
-    chance = np.zeros(length + 1)
+    # distribution of the lead of a in clicks; see ``add_click``
+    lead = np.zeros(2 * length + 3)
+    lead[length + 1] = 1.0
     number = 0
     for task in range(first.shape[0]):
         state = seeds[task]
@@ -166,7 +169,6 @@ def probabilistic(
             mass_a = mass_b = total[end - start - 1]
             skip_a, skip_b = start, start
             n_clicks = 0
-            chance[0] = 1.0
             for k in range(min(length, end - start)):
                 # One random number gives the coin and the document: the coin is the half of [0, 1) that contains the
                 # number, and the position within this half is uniform.
@@ -196,14 +198,10 @@ def probabilistic(
                 last_shown[document] = number
                 weight_a, weight_b = decay[places[a, start + document]], decay[places[b, start + document]]
                 state, clicked, stops = look(state, tables, grades[start + document], k)
-                # A clicked document came from a with probability p, by Bayes' rule with fair coins. ``chance`` is the
-                # Poisson binomial distribution of the number of clicks of a, updated in place in descending order.
+                # a clicked document came from a with probability p, by Bayes' rule with fair coins
                 if clicked:
                     p = weight_a * mass_b / (weight_a * mass_b + weight_b * mass_a)
-                    chance[n_clicks + 1] = chance[n_clicks] * p
-                    for c in range(n_clicks, 0, -1):
-                        chance[c] = chance[c] * (1.0 - p) + chance[c - 1] * p
-                    chance[0] *= 1.0 - p
+                    add_click(lead, n_clicks, p, 1.0 - p)
                     n_clicks += 1
                 if stops:
                     break
@@ -211,12 +209,8 @@ def probabilistic(
                 mass_b -= weight_b
             # credit: P(more clicks of a) - P(more clicks of b)
             if n_clicks > 0:
-                value = 0.0
-                for c in range(n_clicks + 1):
-                    if 2 * c > n_clicks:
-                        value += chance[c]
-                    elif 2 * c < n_clicks:
-                        value -= chance[c]
+                ahead, behind = take_result(lead, n_clicks)
+                value = ahead - behind
                 least = _EQUAL
                 if by_difference:
                     state, least = uniform(state)
@@ -288,8 +282,8 @@ def multileave(
                 break
         if n_clicks == 0 or (sosm and n_shown == 1):
             continue
-        # SOSM: credit 1 / r^3 for a click on the document at rank r in the ranker's order of the shown documents; the
-        # divisor, sum of m^-3, is omitted, since it is the same for all rankers
+        # SOSM: the weight of the rank of a clicked document in the ranker's order of the shown documents; the divisor,
+        # the sum of the weights, is omitted, since it is the same for all rankers
         if sosm:
             for i in range(n):
                 for c in range(n_clicks):
@@ -297,10 +291,10 @@ def multileave(
                     rank = 1
                     for k in range(n_shown):
                         rank += places[rankers[i], start + documents[k]] < own_rank
-                    credit[i] += 1.0 / (rank * rank * rank)
+                    credit[i] += weight(rank)
         least, largest = _EQUAL, credit.max()
         if sosm and by_difference:  # one random number for all pairs, so that their outcomes are consistent
-            largest = n_clicks * (1.0 - 1.0 / (n_shown * n_shown * n_shown))
+            largest = n_clicks * (weight(1) - weight(n_shown))
             state, least = uniform(state)
         for i in range(n):
             for j in range(i):
