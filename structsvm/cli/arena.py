@@ -11,6 +11,7 @@ from structsvm.cli.files import read_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
 from structsvm.cli.terminal import GATE, group, print_json
+from structsvm.common.files import csv_lines
 
 VotesFile = Annotated[
     Path,
@@ -128,7 +129,7 @@ def next_(
         typer.echo(left_out, err=True)
     asked = None if questions is None else read_names(questions)
     pairs = next_pairs(read, n, questions=asked, random_state=seed, **voting.rules)
-    paths.write_lines(output, paths.csv_lines([("a", "b", "question"), *pairs]))
+    paths.write_lines(output, csv_lines([("a", "b", "question"), *pairs]))
 
 
 app = group("Find the best of several models, prompts or rankers by pairwise votes.", report, next_)

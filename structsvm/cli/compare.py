@@ -37,6 +37,7 @@ from structsvm.cli.terminal import (
     print_table,
 )
 from structsvm.common.checks import BadInput
+from structsvm.common.files import csv_lines
 
 
 def _list_methods(method: list[str] | None) -> list[str] | None:
@@ -435,4 +436,4 @@ def _write_csv(path: Path, results: Any) -> None:
             if (test.method, test.baseline) == (m.name, results.baseline):
                 row |= {f"{column} {test.measure}": getattr(test, column) for column in tested}
         rows.append([row.get(column, "") for column in columns])
-    paths.write_lines(path, paths.csv_lines(rows))
+    paths.write_lines(path, csv_lines(rows))

@@ -1,12 +1,9 @@
 """Paths given to commands: checks before the work starts, and atomic writing."""
 
-import csv
-import io
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import beside, destination, is_packed, replacing
@@ -144,14 +141,3 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     with replacing(path) as file:
         for line in lines:
             file.write(f"{line}\n".encode())
-
-
-def csv_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yield rows as lines of CSV, without line ends."""
-    text = io.StringIO(newline="")
-    write = csv.writer(text, lineterminator="").writerow
-    for row in rows:
-        write(row)
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()

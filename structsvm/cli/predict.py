@@ -18,7 +18,7 @@ from structsvm.cli.options import known
 from structsvm.cli.tables import fill_of, read_for_model, with_medians
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
-from structsvm.common.files import is_model, replacing
+from structsvm.common.files import csv_lines, is_model, replacing
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
@@ -112,7 +112,7 @@ def predict(
     table = {name: column[in_data] for name, column in _columns(rows, scores).items()}
     if form == "csv":
         cells = (map(repr, one.tolist()) if name == "score" else one.tolist() for name, one in table.items())
-        paths.write_lines(output, paths.csv_lines(chain([tuple(table)], zip(*cells, strict=True))))
+        paths.write_lines(output, csv_lines(chain([tuple(table)], zip(*cells, strict=True))))
         return
     import pyarrow
     from pyarrow import parquet

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,7 +14,7 @@ from scipy import stats
 from structsvm.clicks.cells import ClickCells, check_cells, check_clicked
 from structsvm.clicks.propensities import Propensities, given_or_harvested
 from structsvm.common.checks import BadInput, check_choice, check_fraction
-from structsvm.common.files import replacing
+from structsvm.common.files import csv_lines, replacing
 from structsvm.protocols import Float, Int
 
 
@@ -101,12 +102,18 @@ class ClickJudgments:
                 file.write(f"{q} 0 {d} {grade}\n".encode())
 
     def write_table(self, path: str | PathLike[str]) -> None:
-        """Write tab-separated columns: query, document, value, lower, upper, shows, clicks."""
+        """Write tab-separated columns: query, document, value, lower, upper, shows, clicks.
+
+        Ids that contain tabs, quotes or line breaks are quoted, as in CSV.
+        """
+        names = ("query", "document", "value", "lower", "upper", "shows", "clicks")
+        rows = (
+            (q, d, f"{v:.6g}", f"{low:.6g}", f"{high:.6g}", n, c)
+            for q, d, v, low, high, n, c in zip(*self._columns(), strict=True)
+        )
         with replacing(Path(path)) as file:
-            file.write(b"query\tdocument\tvalue\tlower\tupper\tshows\tclicks\n")
-            for q, d, v, low, high, n, c in zip(*self._columns(), strict=True):
-                q, d = (str(text).replace("\t", " ").replace("\n", " ") for text in (q, d))
-                file.write(f"{q}\t{d}\t{v:.6g}\t{low:.6g}\t{high:.6g}\t{n}\t{c}\n".encode())
+            for line in csv_lines(chain([names], rows), mark="\t"):
+                file.write(f"{line}\n".encode())
 
     def _columns(self) -> tuple[NDArray[Any], ...]:
         """Return the estimates of each document, in the order of the fields."""

@@ -8,6 +8,7 @@ strings there), a later byte order mark (as in concatenated files). To bound mem
 
 import bz2
 import contextlib
+import csv
 import gzip
 import io
 import lzma
@@ -17,7 +18,7 @@ import secrets
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
@@ -352,6 +353,18 @@ def shorten(offender: bytes | str, width: int = 40) -> str:
     text = offender.decode("utf-8", "backslashreplace") if isinstance(offender, bytes) else offender
     shown = ascii(text) if not text.isprintable() else f"'{text}'"
     return shown if len(shown) <= width else shown[: width - 4] + "...'"
+
+
+def csv_lines(rows: Iterable[Sequence[Any]], mark: str = ",") -> Iterator[str]:
+    """Yield rows as CSV, without line ends; cells that contain ``mark``, quotes or line breaks are quoted."""
+    text = io.StringIO(newline="")
+    # Python before 3.13 quotes only the line breaks that occur in the line end
+    write = csv.writer(text, delimiter=mark, lineterminator="\r\n").writerow
+    for row in rows:
+        write(row)
+        yield text.getvalue()[:-2]
+        text.seek(0)
+        text.truncate()
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from structsvm.estimators.weight_constraints import column_of
 from structsvm.features.input_rows import naming, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
+from structsvm.qp.convex import places_of
 from structsvm.queries import check_features, group_queries, one_query, split_qid
 from structsvm.trainers.pair_index import PairIndex, index_pairs
 from structsvm.trainers.pairwise_descent import Agreement, view_weights
@@ -185,13 +186,13 @@ class CoRegularizedSGD(PairwiseSGD):
         if not isinstance(self.views, Iterable) or isinstance(self.views, (str, dict)):
             problem = "expected an integer >= 1 or a list with the columns of each view"
             raise BadInput("views", problem, value=self.views)
-        names = getattr(self, "feature_names_in_", None)
+        places = places_of(getattr(self, "feature_names_in_", None))
         out = []
         for v, view in enumerate(self.views):
             columns = np.atleast_1d(np.asarray(view, dtype=object)).tolist()
             if not columns:
                 raise BadInput("views", "expected at least one column, got none", at=f"[{v}]")
-            found = [column_of("views", one, n_features, names, f"[{v}]: {one!r}") for one in columns]
+            found = [column_of("views", one, n_features, places, f"[{v}]: {one!r}") for one in columns]
             out.append(np.unique(np.array(found, dtype=np.int64)))
         if not out:
             raise BadInput("views", "expected at least one view, got an empty list")

@@ -9,7 +9,7 @@ import numpy as np
 from structsvm.common.checks import BadInput
 from structsvm.common.names import did_you_mean
 from structsvm.protocols import Float
-from structsvm.qp.convex import Convex, position_of
+from structsvm.qp.convex import Convex, places_of, position_of
 from structsvm.queries import refuse_number
 
 Monotone = Mapping[Any, int] | Sequence[int] | None
@@ -73,9 +73,10 @@ def signs_by_feature(
             raise BadInput("monotone_constraints", problem)
         signs[:] = monotone
     else:
+        places = places_of(names)
         for key, sign in monotone.items():
             refuse_number("monotone_constraints", key, column_numbers)
-            column = column_of("monotone_constraints", key, n_features, names, f"[{key!r}]")
+            column = column_of("monotone_constraints", key, n_features, places, f"[{key!r}]")
             if column in told:
                 raise _twice(key)
             told.add(column)
@@ -91,10 +92,10 @@ def _twice(key: Any) -> BadInput:
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
     """Return a mapping from columns to signs, for features given by name or by number from 1, as in data files."""
     columns: dict[int, int] = {}
-    called = [] if names is None else list(names)
+    called = places_of(names) or {}
     for feature, sign in signs.items():
         if feature in called:
-            column = called.index(feature)
+            column = called[feature]
         elif feature.isascii() and feature.isdigit() and 1 <= int(feature) <= n_features:
             column = int(feature) - 1
         else:
@@ -125,10 +126,10 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
     return None, region
 
 
-def column_of(argument: str, key: Any, n_features: int, names: Sequence[str] | None, at: str) -> int:
+def column_of(argument: str, key: Any, n_features: int, places: Mapping[str, int] | None, at: str) -> int:
     """Return the column of a feature given by name or number; errors cite the expression ``at`` within the argument."""
     if isinstance(key, str):
-        return position_of(key, None if names is None else [str(name) for name in names], argument, at)
+        return position_of(key, places, argument, at)
     if not isinstance(key, numbers.Integral) or isinstance(key, bool) or not 0 <= int(key) < n_features:
         raise BadInput(argument, f"expected a name or a column from 0 to {n_features - 1}", at=at)
     return int(key)

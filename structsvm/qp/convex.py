@@ -23,7 +23,7 @@ bound.
 import contextlib
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -412,8 +412,10 @@ def _clarabel(P: Any, q: Float, A: Any, b: Float, cones: list[Any]) -> Any:
 def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...] | None) -> Any:
     """Return the cvxpy variable ``w``, whose entries can also be selected by feature name."""
 
+    places = places_of(names)
+
     def position(name: str) -> int:
-        return position_of(name, names, "constraints", f": w[{name!r}]")
+        return position_of(name, places, "constraints", f": w[{name!r}]")
 
     class Weights(cp.Variable):  # type: ignore[misc]
         def __getitem__(self, key: Any) -> Any:
@@ -435,19 +437,26 @@ def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...]
     return Weights(n, name="w")
 
 
-def position_of(name: str, names: list[str] | None, argument: str, at: str) -> int:
-    """Return the column of a feature by name; errors cite the expression ``at`` within the argument."""
-    if names is None:
+def places_of(names: Iterable[object] | None) -> dict[str, int] | None:
+    """Return the column of each feature by name; None without names."""
+    return None if names is None else {str(name): j for j, name in enumerate(names)}
+
+
+def position_of(name: str, places: Mapping[str, int] | None, argument: str, at: str) -> int:
+    """Return the column of a feature by name, from :func:`places_of`; errors cite the expression ``at`` within the
+    argument."""
+    if places is None:
         raise BadInput(
             argument, "the features have no names", "pass X as a data frame, or count columns from 0", at=at
         )
-    if name not in names:
+    if name not in places:
+        names = [*places]
         near = difflib.get_close_matches(name, names, 3)
         meant = f"did you mean {' or '.join(map(repr, near))}?"
         raise BadInput(
             argument, "no such feature", meant if near else f"expected {', '.join(names[:8])} ...", at=at
         )
-    return names.index(name)
+    return places[name]
 
 
 def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:

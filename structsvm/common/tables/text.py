@@ -1,4 +1,4 @@
-"""CSV and JSON lines. Arrow parses blocks of whole lines; blocks that it might misread are parsed line by line."""
+"""CSV and JSON lines. Arrow parses blocks of whole lines; blocks that it might misread are parsed row by row."""
 
 import csv
 import re
@@ -13,7 +13,15 @@ from pyarrow import compute, types
 from pyarrow import csv as arrow_csv
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import decode, is_stream, parse_object, read_blocks, shorten, unpacked
+from structsvm.common.files import (
+    MAX_LINE_BYTES,
+    decode,
+    is_stream,
+    parse_object,
+    read_blocks,
+    shorten,
+    unpacked,
+)
 from structsvm.common.tables.batches import Batch, Role, Table
 from structsvm.common.tables.frames import arrow_of
 
@@ -48,16 +56,18 @@ def csv_table(path: Path, max_expansion: float | None = None) -> Table:
     mark = "\t" if unpacked(path.name.lower()).endswith(".tsv") else ","
     blocks = _blocks(path, _BLOCK if stream else _HEAD, max_expansion)
     for head in blocks:
-        if (first := next(_lines(head, path, mark, None), None)) is not None:
+        if (first := next(_rows(head, path, mark, None), None)) is not None:
             break
     else:
         raise BadInput(path, "expected column names in the first line, got an empty file")
-    header, names = first[0], [name.strip() for name in first[1]]
+    header = first[0] + sum(name.count("\n") for name in first[1])
+    names = [name.strip() for name in first[1]]
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
         parser = _Parser(path, mark, names, roles)
         for block in chain([head], blocks) if stream else _blocks(path, _BLOCK, max_expansion):
             yield from parser.parse(*_after(block, header))
+        parser.end()
 
     return Table(path, names, read)
 
@@ -65,12 +75,21 @@ def csv_table(path: Path, max_expansion: float | None = None) -> Table:
 class _Parser:
     def __init__(self, path: Path, mark: str, names: list[str], roles: Mapping[str, Role]) -> None:
         self._path, self._mark, self._names, self._roles = path, mark, names, roles
-        self._at = {name: names.index(name) for name in roles}
+        at = {name: j for j, name in enumerate(names)}
+        self._at = {name: at[name] for name in roles}
+        self._ids = [at[name] for name, role in roles.items() if role == "id"]
         self._numbers = {name for name, role in roles.items() if role == "number"}
         self._tried = False
+        self._open: tuple[int, bytes, _Open] | None = None
 
     def parse(self, number: int, block: bytes) -> Iterator[Batch]:
-        """Yield the rows of whole lines; raise for the first invalid line, after the rows before it."""
+        """Yield the rows of whole lines; raise for the first invalid line, after the rows before it.
+
+        A row that continues in the next block is kept for it.
+        """
+        if self._open is not None:
+            number, block = self._open[0], self._open[1] + block
+            self._open = None
         if not self._tried:  # a few lines show which columns contain booleans
             self._tried = True
             self._by_arrow(block[: block.rfind(b"\n", 0, _HEAD) + 1])
@@ -85,7 +104,7 @@ class _Parser:
 
         def written(row: int, name: str) -> str:
             _, line = _after((0, block), line_of(row))
-            (_, cells), *_ = _lines((0, line[: line.find(b"\n") + 1]), self._path, self._mark, None)
+            (_, cells), *_ = _rows((0, line[: line.find(b"\n") + 1]), self._path, self._mark, None)
             return cells[self._at[name]]
 
         if parsed is not None and parsed.num_rows == n_rows:
@@ -96,10 +115,14 @@ class _Parser:
                 )
             return
         rows: list[tuple[int, list[str]]] = []
-        error = None
+        error: ValueError | None = None
         try:
-            for row in _lines((number, block), self._path, self._mark, len(self._names)):
+            for row in _rows((number, block), self._path, self._mark, len(self._names), self._ids):
                 rows.append(row)
+        except _Open as cut:
+            self._open = (*_after((number, block), cut.line - 1), cut)
+            if len(self._open[1]) > MAX_LINE_BYTES:
+                error = cut
         except ValueError as wrong:
             error = wrong
         if rows:
@@ -112,6 +135,11 @@ class _Parser:
             )
         if error is not None:
             raise error
+
+    def end(self) -> None:
+        """Raise if the last row is incomplete."""
+        if self._open is not None:
+            raise self._open[2]
 
     def _by_arrow(self, block: bytes) -> Any:
         """Return the columns of a block; None if Arrow cannot parse it."""
@@ -126,27 +154,17 @@ class _Parser:
                 return parsed
         except pa.ArrowInvalid:
             try:
-                self._read(block, set())
+                words = self._read(block, set())
             except pa.ArrowInvalid:
                 return None
-            wrong = {name for name in self._numbers if not self._is_number(block, name)}
+            wrong = {name for name in self._numbers if not _are_numbers(words.column(str(self._at[name])))}
         # ``wrong`` columns are read as text: those with booleans, with a NaN that is not a missing value, or with an
         # invalid value, which the error must show as written
         self._numbers -= wrong
         return self._by_arrow(block) if wrong else None
 
-    def _is_number(self, block: bytes, name: str) -> bool:
-        try:
-            self._read(block, {name}, [name])
-        except pa.ArrowInvalid:
-            return False
-        return True
-
-    def _read(self, block: bytes, numbers: Collection[str], names: Sequence[str] | None = None) -> Any:
-        kinds = {
-            str(self._at[name]): pa.float64() if name in numbers else pa.string()
-            for name in names or self._at
-        }
+    def _read(self, block: bytes, numbers: Collection[str]) -> Any:
+        kinds = {str(j): pa.float64() if name in numbers else pa.string() for name, j in self._at.items()}
         for size in (_PIECE, len(block) + 1):  # pieces that fit the cache are faster; a line may be longer
             try:
                 return arrow_csv.read_csv(
@@ -159,6 +177,18 @@ class _Parser:
                 if size > len(block):
                     raise
         raise AssertionError("a block was neither read nor refused")
+
+
+def _are_numbers(column: Any) -> bool:
+    """Return whether Arrow reads all cells of a column, given as text, as numbers or missing values."""
+    words = column.combine_chunks()
+    gaps = compute.is_in(words, value_set=arrow_text(_GAPS))
+    words = compute.if_else(gaps, pa.nulls(len(words), pa.string()), compute.utf8_trim_whitespace(words))
+    try:
+        compute.cast(words, pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _at_lines(path: Path, rows: Sequence[tuple[int, Any]]) -> Callable[[int], tuple[Path | str, str]]:
@@ -180,7 +210,7 @@ def _is_odd(block: bytes, mark: str) -> bool:
 
 
 def _is_quoted_well(block: bytes, mark: str) -> bool:
-    """Return whether all quotes enclose whole cells and are doubled inside them."""
+    """Return whether all quotes enclose whole cells on one line and are doubled inside them."""
     text = np.frombuffer(block, dtype=np.uint8)
     at = np.flatnonzero(text == ord('"'))
     if at.size % 2:
@@ -188,17 +218,35 @@ def _is_quoted_well(block: bytes, mark: str) -> bool:
     beside = np.zeros(256, dtype=bool)
     beside[[*b'\r\n"', ord(mark)]] = True
     begins = at[::2][int(at[0] == 0) :]
+    if (np.searchsorted(at, np.flatnonzero(text == ord("\n"))) % 2).any():
+        return False
     return bool(beside[text[begins - 1]].all() and beside[text[at[1::2] + 1]].all())
 
 
-def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number (from 1) and cells of each non-blank line; raise for a line without ``width`` cells."""
+class _Open(BadInput):
+    """A quoted field that does not end in a block; its row begins in line ``line``."""
+
+    line: int
+
+
+def _rows(
+    block: _NUMBERED, path: Path, mark: str, width: int | None, ids: Sequence[int] = ()
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line (from 1) and the cells of each row that is not blank. Raise for a row without
+    ``width`` cells, and for a quoted field in one of the columns ``ids`` that seems to contain whole rows.
+    """
     number, text = block
-    raws = enumerate(text.split(b"\n")[:-1], number + 1)
-    lines = (decode(raw, f"{path}:{k}").removesuffix("\r") for k, raw in raws)
-    rows = csv.reader(lines, delimiter=mark, strict=True)
+    exhausted = False
+
+    def lines() -> Iterator[str]:
+        nonlocal exhausted
+        for k, raw in enumerate(text.split(b"\n")[:-1], number + 1):
+            yield decode(raw, f"{path}:{k}") + "\n"
+        exhausted = True
+
+    rows = csv.reader(lines(), delimiter=mark, strict=True)
     while True:
-        line = number + 1
+        line = number + rows.line_num + 1
         try:
             cells = next(rows, None)
         except csv.Error as error:
@@ -207,18 +255,28 @@ def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterat
                 "\t", "\\t"
             )
             remedy = "close its quotes and double those within a field; lines end in a line feed"
-            raise BadInput(f"{path}:{line}", problem, remedy) from None
+            wrong = (_Open if exhausted else BadInput)(f"{path}:{line}", problem, remedy)
+            if isinstance(wrong, _Open):
+                wrong.line = line
+            raise wrong from None
         if cells is None:
             return
-        number += 1
-        if rows.line_num != number - block[0]:
-            problem = f"expected a row on one line, got a quoted field up to line {block[0] + rows.line_num}"
-            raise BadInput(f"{path}:{line}", problem, "close the quote, or replace line breaks in ids")
+        last = number + rows.line_num
         if cells and width is not None and len(cells) != width:
-            problem = f"expected {width} cells, as in the first line, got {len(cells)}"
-            raise BadInput(f"{path}:{line}", problem)
+            joined, remedy = (f" on lines {line} to {last}", "close the quote") if last > line else ("", "")
+            problem = f"expected {width} cells, as in the first line, got {len(cells)}{joined}"
+            raise BadInput(f"{path}:{line}", problem, remedy)
+        if last > line and any(_holds_rows(cells[j], mark, len(cells)) for j in ids):
+            problem = f"expected an id, got a quoted field up to line {last} that seems to contain whole rows"
+            raise BadInput(f"{path}:{line}", problem, "close the quote")
         if cells:
             yield line, cells
+
+
+def _holds_rows(cell: str, mark: str, width: int) -> bool:
+    """Return whether a cell has as many separators as the rows that a stray quote would join."""
+    n_breaks = cell.count("\n")
+    return n_breaks > 0 and cell.count(mark) == n_breaks * (width - 1)
 
 
 def arrow_text(words: Sequence[str]) -> Any:
