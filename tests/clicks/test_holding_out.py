@@ -111,7 +111,7 @@ def test_columns_are_guessed_by_one_usual_name_each():
     assert dict(read_table(frame).guessed) == {"document": "doc", "position": "rank", "clicked": "click"}
     for given, options, message in (
         (frame.assign(Clicks=0), {}, "one .* 'clicked', got 'click' and 'Clicks'; name it with clicked="),
-        (frame.drop(columns="rank"), {}, "a column 'position', got query, doc, click"),
+        (frame.drop(columns="rank"), {}, "a column 'position' for the position, got 'query', 'doc', 'click'"),
         (frame, {"query": "query_id"}, "a column 'query_id'"),
     ):
         refused(f"table: expected {message}", read_table, given, **options)
