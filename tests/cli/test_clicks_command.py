@@ -200,7 +200,6 @@ def test_candidates_with_usual_names_and_a_baseline(files, log, cli):
     frame.to_csv("data.csv", index=False)
     for loss in ("pairs", "dcg"):
         cli(f"clicks train {log} data.csv -o {loss}.npz --C 1 --loss {loss}")
-        assert "data.csv: read the ids from 'query' and 'doc'" in cli.err
     evaluate = f"clicks evaluate {log} pairs.npz data.csv --k 3 --session session"
     told = cli.json(f"{evaluate} --baseline dcg.npz")["over_baseline"]["value"]
     scores = [structsvm.load(f"{loss}.npz").predict(frame[["a", "b"]]) for loss in ("pairs", "dcg")]
