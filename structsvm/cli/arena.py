@@ -9,7 +9,7 @@ import typer
 from structsvm.cli import paths
 from structsvm.cli.files import read_names
 from structsvm.cli.groups import Group
-from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
+from structsvm.cli.options import AsJson, ColumnNames, Output, Report, Seed, named_columns
 from structsvm.cli.terminal import GATE, group, print_json
 from structsvm.common.files import csv_lines
 
@@ -106,10 +106,8 @@ def next_(
     ] = None,
     *,
     voting: Voting,
-    seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed and votes give the same pairs.")] = 0,
-    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file; - is standard output.")] = Path(
-        "-"
-    ),
+    seed: Annotated[Seed, "Seed; the same seed and votes give the same pairs."] = 0,
+    output: Annotated[Output, "CSV file; - is standard output."] = Path("-"),
 ) -> None:
     """Write the pairs to compare next as CSV: a (to be shown first), b, and question (empty without --questions).
 

@@ -12,10 +12,10 @@ import typer
 
 from structsvm import online
 from structsvm.cli import paths
-from structsvm.cli.files import Jobs, Table, by_name, load_ranker
+from structsvm.cli.files import Table, by_name, load_ranker
 from structsvm.cli.groups import Group
 from structsvm.cli.lists import default_bandits
-from structsvm.cli.options import AsJson, Report
+from structsvm.cli.options import AsJson, Jobs, Report, Seed
 from structsvm.cli.terminal import INTERRUPTED, bar, group, note, print_json, print_table
 from structsvm.common.arrays import Archive, Damaged
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
@@ -69,9 +69,7 @@ def simulate(
     horizon: Annotated[float, "Number of comparisons per run."] = 1e5,
     runs: Annotated[int, "Number of runs per algorithm."] = 10,
     regret: Annotated[str, "Regret of a duel: average, sum or minimum (weak) of its arms' gaps."] = "average",
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of all random numbers; the same seed gives the same result.")
-    ] = 0,
+    seed: Annotated[Seed, "Seed of all random numbers; the same seed gives the same result."] = 0,
     jobs: Jobs = 1,
     report: Report = None,
     as_json: AsJson = False,

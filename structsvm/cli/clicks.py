@@ -17,7 +17,7 @@ from structsvm import clicks
 from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, keep_names, naming, predicted
 from structsvm.cli.groups import Group
-from structsvm.cli.options import AsJson, Report, Scale
+from structsvm.cli.options import AsJson, MaybeOutput, Output, Report, Scale
 from structsvm.cli.terminal import GapProgress, group, note, number_or_none, print_json
 from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten
@@ -130,7 +130,7 @@ def propensities(
     reading: Reading,
     last: Annotated[int | None, "Last position with its own estimate; for later ones see --tail."] = None,
     tail: Annotated[bool, "Estimate the positions after --last by a power law."] = False,
-    output: Annotated[Path | None, "-o File to write: a propensity per line, from position 1."] = None,
+    output: Annotated[MaybeOutput, "File to write: a propensity per line, from position 1."] = None,
     as_json: AsJson = False,
     report: Report = None,
 ) -> None:
@@ -175,7 +175,7 @@ def propensities(
 def train(
     log: Log,
     data: Candidates,
-    output: Annotated[Path, "-o The model to write (.npz)."],
+    output: Annotated[Output, "The model to write (.npz)."],
     C: Annotated[float | None, "Trade-off; default: chosen by held-out clicks."] = None,
     loss: Annotated[str, "pairs, mean_pairs, dcg or mrr, or with a cut-off, dcg@10."] = "pairs",
     weighting: Annotated[
@@ -343,7 +343,7 @@ def evaluate(
 
 def judge(
     log: Log,
-    output: Annotated[Path, "-o File to write: qrels, or a table if its name ends in .tsv."],
+    output: Annotated[Output, "File to write: qrels, or a table if its name ends in .tsv."],
     method: Annotated[str, "Method: coec, ips or sdbn."] = "coec",
     levels: Annotated[
         str | None,

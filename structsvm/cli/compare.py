@@ -9,18 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.cli import paper, paths
-from structsvm.cli.files import check_jobs, keep_names, split_names
+from structsvm.cli.files import keep_names, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import (
     GRID,
     AsJson,
     Convention,
     FailIfWorse,
+    Jobs,
+    MaybeOutput,
     Monotone,
     PerQuery,
     Positive,
     Relevance,
     Scale,
+    Seed,
     Selection,
     Tol,
     parse_grid,
@@ -89,18 +92,15 @@ class Study(Group):
     positive: Positive = False
     folds: Annotated[int, "Number of folds that a single file is split into."] = 5
     seed: Annotated[
-        int,
+        Seed,
         "Seed of the shuffle before the split, and of random methods. Folds also depend on the order of the queries "
         "in DATA.",
     ] = 0
     tol: Tol = 1e-3
     jobs: Annotated[
-        int,
-        typer.Option(
-            callback=check_jobs,
-            help="Largest number of processes; -1 is one per processor. Short work uses a single process, which is "
-            "faster. Results do not depend on it.",
-        ),
+        Jobs,
+        "Largest number of processes; -1 is one per processor. Short work uses a single process, which is faster. "
+        "Results do not depend on it.",
     ] = -1
     work: Annotated[Path | None, "Folder for finished results, from which a stopped run continues."] = None
 
@@ -281,7 +281,7 @@ def search(
         "Baseline of the estimate: a feature, by name or number from 1, or the file of a TREC run, or of a "
         "model trained on other queries.",
     ] = None,
-    output: Annotated[Path | None, "-o Train the winner on all of DATA and write the model (.npz)."] = None,
+    output: Annotated[MaybeOutput, "Train the winner on all of DATA and write the model (.npz)."] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the method and C with the best mean on validation queries; test queries are not used.

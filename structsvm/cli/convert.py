@@ -10,7 +10,8 @@ import typer
 
 from structsvm import readers
 from structsvm.cli import paths
-from structsvm.cli.files import Jobs, Table
+from structsvm.cli.files import Table
+from structsvm.cli.options import Jobs
 from structsvm.cli.terminal import bar
 from structsvm.common.checks import BadInput, check_choice, counted
 from structsvm.common.tables.source import Source

@@ -6,13 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.cli import paths
-from structsvm.cli.files import Jobs
+from structsvm.cli.options import Jobs, Output
 from structsvm.cli.terminal import print_table, working
 
 
-def demo(
-    output: Annotated[Path, "-o The page to write."] = Path("demo-report.html"), jobs: Jobs = -1
-) -> None:
+def demo(output: Annotated[Output, "The page to write."] = Path("demo-report.html"), jobs: Jobs = -1) -> None:
     """Learn to rank scikit-learn's digits in a minute, and write a page with the results.
 
     For your own data use compare.

@@ -14,9 +14,9 @@ import typer
 import structsvm
 from structsvm import estimators, features, readers
 from structsvm.cli import paths
-from structsvm.cli.files import Jobs, split_names
+from structsvm.cli.files import split_names
 from structsvm.cli.groups import Group
-from structsvm.cli.options import AsJson, Selection, Tol, known, parse_grid
+from structsvm.cli.options import AsJson, Jobs, MaybeOutput, Output, Seed, Selection, Tol, known, parse_grid
 from structsvm.cli.terminal import GapProgress, bar, group, note, print_json, print_table
 from structsvm.common.checks import BadInput, check_choice, counted
 
@@ -118,7 +118,7 @@ class OfSVMDiv(Group):
 
 def train(
     data: Sets,
-    output: Annotated[Path, "-o The model to write (.npz)."],
+    output: Annotated[Output, "The model to write (.npz)."],
     k: Annotated[int, "-k Number of documents to choose."] = 5,
     *,
     choice: ChoiceOfC,
@@ -142,7 +142,7 @@ def train(
     ] = None,
     positive: Annotated[bool, "Allow no negative weights or word benefits."] = False,
     only: OfSVMDiv,
-    seed: Annotated[int, typer.Option(min=0, help="Seed for breaking ties (diverse).")] = 0,
+    seed: Annotated[Seed, "Seed for breaking ties (diverse)."] = 0,
     tol: Tol = 1e-3,
 ) -> None:
     """Learn from the labelled sets of DATA which documents to choose, and write the model.
@@ -200,7 +200,7 @@ def train(
 def apply(
     model: Annotated[Path, "<MODEL> A model that 'diversify train' wrote."],
     data: Sets,
-    output: Annotated[Path | None, "-o JSON Lines to write: the documents chosen, and why."] = None,
+    output: Annotated[MaybeOutput, "JSON Lines to write: the documents chosen, and why."] = None,
     run: Annotated[Path | None, "TREC run to write."] = None,
     k: Annotated[int | None, "-k Number of documents. (default: as in training; any with --budget)"] = None,
     budget: Budget = None,
@@ -269,7 +269,7 @@ def compare(
         "-k Number of documents to choose. (default: as in the first model, else 5; any number with --budget)",
     ] = None,
     budget: Budget = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
+    seed: Annotated[Seed, "Seed of the random choice."] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure models and fixed methods on the labelled sets of DATA.

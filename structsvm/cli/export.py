@@ -9,6 +9,7 @@ import typer
 import structsvm
 from structsvm.cli import paths
 from structsvm.cli.files import Table, read_names, split_names
+from structsvm.cli.options import MaybeOutput
 from structsvm.cli.tables import kept_medians, read_for_model, with_medians
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
@@ -18,7 +19,7 @@ from structsvm.common.files import replacing
 def export(
     model: Annotated[Path, "<MODEL> A linear or tree model that train or search wrote."],
     to: Annotated[str, "One of {formats}."],
-    output: Annotated[Path | None, "-o The file to write. (default: standard output)"] = None,
+    output: Annotated[MaybeOutput, "The file to write. (default: standard output)"] = None,
     feature_names: Annotated[Path | None, "The engine's feature names, one per line, in order."] = None,
     name: Annotated[str | None, "Name of the model in the engine. (default: the name of MODEL)"] = None,
     unmatched: Annotated[

@@ -21,7 +21,6 @@ from structsvm.cli.groups import Group
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten, unpacked
-from structsvm.common.machine import count_threads
 from structsvm.common.names import QID
 from structsvm.common.tables.source import Source
 from structsvm.common.user_warnings import ordered_columns
@@ -139,18 +138,6 @@ class Table(Columns):
     def read(self, source: Path | Source, **options: Any) -> QueryData:
         """Read a store, a table or LETOR text, as :func:`read_data` does."""
         return read_data(source, self, fill=self.fill, **options)
-
-
-def check_jobs(jobs: int) -> int:
-    """Return the requested number of threads or processes; raise for 0."""
-    count_threads(jobs)
-    return jobs
-
-
-Jobs = Annotated[
-    int,
-    typer.Option(callback=check_jobs, help="Threads; -1 is one per processor. Results do not depend on it."),
-]
 
 
 def read_data(

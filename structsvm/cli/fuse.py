@@ -12,9 +12,9 @@ import typer
 import structsvm
 from structsvm import oracles, readers
 from structsvm.cli import paths
-from structsvm.cli.files import Ids, Jobs, names_of_runs, read_data, split_names
+from structsvm.cli.files import Ids, names_of_runs, read_data, split_names
 from structsvm.cli.groups import Group
-from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
+from structsvm.cli.options import GRID, AsJson, Jobs, MaybeOutput, PerQuery, Seed, Selection, parse_grid
 from structsvm.cli.terminal import note, number_or_none, print_json, print_table, working
 from structsvm.common.checks import BadInput, check_positive, counted
 from structsvm.common.tables.source import Source
@@ -59,7 +59,7 @@ class Learning(Group):
     folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5
     C: Annotated[str | None, f"{GRID} (default: seven values from 0.1 to 100)"] = None
     selection: Selection = "max"
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the division of topics into folds.")] = 0
+    seed: Annotated[Seed, "Seed of the division of topics into folds."] = 0
 
     def check(self) -> None:
         """Validate the options that do not depend on the files."""
@@ -94,7 +94,7 @@ class Learning(Group):
 def fuse(
     runs: Annotated[list[Path], "<RUNS> TREC runs (plain or compressed); with --weights-for also a table."],
     output: Annotated[
-        Path | None, "-o The re-ranked TREC run to write; with --weights-for the text for the engine."
+        MaybeOutput, "The re-ranked TREC run to write; with --weights-for the text for the engine."
     ] = None,
     qrels: Annotated[Path | None, "TREC judgments to learn from."] = None,
     apply: Annotated[

@@ -1,5 +1,6 @@
 """Groups of options that several commands share."""
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -21,6 +22,10 @@ _TEXT = re.compile(r"(?:<([A-Z]+)> |(-\w) )?(.*)", re.DOTALL)
 def _option(name: str, hint: Any, default: Any) -> Any:
     """Return the annotation of a parameter: an argument or option whose help is the given text."""
     kind, *metadata = get_args(hint) or (hint,)
+    if len(metadata) == 2:  # an option of several commands, with its help in this one
+        option = copy.copy(metadata[0])
+        option.help = metadata[1]
+        return Annotated[kind, option]
     if not metadata or not isinstance(metadata[0], str):
         return hint
     argument, letter, text = _TEXT.fullmatch(metadata[0]).groups()  # type: ignore[union-attr]

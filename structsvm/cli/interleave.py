@@ -14,7 +14,7 @@ import typer
 from structsvm import clicks, readers
 from structsvm.cli import paths
 from structsvm.cli.files import Table, load_ranker
-from structsvm.cli.options import AsJson, ColumnNames, Report, named_columns
+from structsvm.cli.options import AsJson, ColumnNames, Output, Report, Seed, named_columns
 from structsvm.cli.terminal import bar, group, note, print_json
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import compression, is_stream
@@ -41,7 +41,7 @@ def analyse(
         "user or session: queries of the same user or session are dependent, and together count once. auto: do so "
         "if users (or sessions) return. none: each query counts.",
     ] = "auto",
-    seed: Annotated[int, "Seed for randomising fractional outcomes (not used for team draft)."] = 0,
+    seed: Annotated[Seed, "Seed for randomising fractional outcomes (not used for team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
     statistic: Annotated[Path | None, "Click weights of 'interleave learn'. (default: equal weights)"] = None,
     columns: ColumnNames = None,
@@ -107,7 +107,7 @@ def _team_draft_elsewhere(log: Path, columns: dict[str, str]) -> Any:
 def learn(
     log: Annotated[list[Path], "<LOG> Team-draft click logs, each with a known best ranker."],
     better: Annotated[list[str], "The best ranker of a log; given once for all logs, or once for each."],
-    output: Annotated[Path, "-o The weights to write (.json)."],
+    output: Annotated[Output, "The weights to write (.json)."],
     method: Annotated[
         str, "inverse_z_test, inverse_rank_test, minimax_p_value or max_mean_difference."
     ] = "inverse_z_test",
@@ -166,7 +166,7 @@ def _count(queries: float) -> str:
 
 
 def simulate(
-    output: Annotated[Path, "-o The log to write (.jsonl, .jsonl.gz)."],
+    output: Annotated[Output, "The log to write (.jsonl, .jsonl.gz)."],
     data: Annotated[
         Path | None,
         "LETOR text, a table or a store. (default: synthetic data: 200 queries, 20 documents, 10 features)",
@@ -177,7 +177,7 @@ def simulate(
     impressions: Annotated[int, "Number of lists to show."] = 1000,
     length: Annotated[int, "Number of documents per list."] = 10,
     users: Annotated[int | None, "Number of users, one of whom is logged with each list."] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
+    seed: Annotated[Seed, "Seed of all random numbers."] = 0,
     *,
     table: Table,
 ) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structsvm.cli import paths
+from structsvm.cli.options import Output
 from structsvm.cli.terminal import group, note, working
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import replacing
@@ -180,7 +181,7 @@ def check(
 
 def export(
     key: Key,
-    output: Annotated[Path, "-o The click log to write (.jsonl)."],
+    output: Annotated[Output, "The click log to write (.jsonl)."],
     store: StoreUrl = DEFAULT_STORE,
     revision: Annotated[int | None, "Revision of the experiment. (default: the newest)"] = None,
 ) -> None:
@@ -212,7 +213,7 @@ def export(
 
 
 def backup(
-    output: Annotated[Path, "-o The copy to write."],
+    output: Annotated[Output, "The copy to write."],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Copy a SQLite store while it is in use (for PostgreSQL use pg_dump). Keep a copy of FILE.secret, too."""

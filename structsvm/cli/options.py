@@ -1,4 +1,7 @@
-"""Options that several commands share, with one spelling and one check each."""
+"""Options that several commands share, with one spelling and one check each.
+
+A command states its own help of an option as ``Annotated[Seed, "Seed of the shuffle."]``.
+"""
 
 import re
 from collections.abc import Callable, Collection
@@ -10,9 +13,31 @@ import typer
 
 from structsvm.cli.terminal import GATE
 from structsvm.common.checks import BadInput
+from structsvm.common.machine import count_threads
 
+
+def check_seed(seed: int) -> int:
+    """Return the seed; raise unless all generators accept it, those of LightGBM among them."""
+    if not 0 <= seed < 2**31:
+        raise BadInput(f"--seed {seed}", f"expected an integer from 0 to {2**31 - 1}")
+    return seed
+
+
+def check_jobs(jobs: int) -> int:
+    """Return the requested number of threads or processes; raise for 0."""
+    count_threads(jobs)
+    return jobs
+
+
+Jobs = Annotated[
+    int,
+    typer.Option(callback=check_jobs, help="Threads; -1 is one per processor. Results do not depend on it."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Report = Annotated[Path | None, "Also write an HTML page."]
+Output = Annotated[Path, typer.Option("--output", "-o")]
+MaybeOutput = Annotated[Path | None, typer.Option("--output", "-o")]
+Seed = Annotated[int, typer.Option(callback=check_seed)]
 Relevance = Annotated[float, "Lowest label of a relevant document."]
 Convention = Annotated[str, "Rules of the measures: trec (trec_eval 9), letor4, letor4_script or burges."]
 ColumnNames = Annotated[

@@ -13,8 +13,8 @@ import typer
 from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, connecting, predict_there
-from structsvm.cli.files import Data, Jobs, Table, load_ranker, predicted, read_data
-from structsvm.cli.options import known
+from structsvm.cli.files import Data, Table, load_ranker, predicted, read_data
+from structsvm.cli.options import Jobs, Output, known
 from structsvm.cli.tables import fill_of, read_for_model, with_medians
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
@@ -31,7 +31,7 @@ FORMATS = ("scores", "csv", "parquet", "run")
 def predict(
     model: Annotated[Path, "<MODEL> A model that train wrote."],
     data: Data,
-    output: Annotated[Path, "-o The file to write; - is the standard output."],
+    output: Annotated[Output, "The file to write; - is the standard output."],
     form: Annotated[
         str | None,
         typer.Option(

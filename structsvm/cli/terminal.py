@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
@@ -117,18 +117,8 @@ _options: ContextVar[dict[str, str]] = ContextVar("options")
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning in one line, with arguments replaced by options; ``main`` sets it as ``warnings.showwarning``."""
-    note(f"warning: {_with_options(str(message), _options.get({}))}")
-
-
-def _with_options(text: str, options: Mapping[str, str]) -> str:
-    """Replace ``scale='zscore'`` in a text by ``--scale zscore``, and ``relevance=`` by ``--relevance``."""
-
-    def option(match: re.Match[str]) -> str:
-        name = options.get(match[1])
-        value = match[2].strip("'\"")
-        return match[0] if name is None else f"{name} {value}".rstrip()
-
-    return re.sub(r"""(?<![-\w])([A-Za-z_]+)=('[^']*'|"[^"]*"|[\w.+-]*\w|)""", option, text)
+    said = message.args[0] if isinstance(message, Warning) and message.args else message
+    note(f"warning: {said.spelled(_options.get({})) if isinstance(said, BadInput) else message}")
 
 
 def describe(error: Exception, *, converting: bool = False) -> str | None:
@@ -186,7 +176,7 @@ _ARGUMENTS = {
 
 def option_names(command: Callable[..., Any]) -> dict[str, str]:
     """Return the option of a command for each argument of the library that it sets."""
-    options = dict(_EVERYWHERE)
+    options: dict[str, str] = {}
     for name, hint in command.__annotations__.items():
         for info in getattr(hint, "__metadata__", ()):
             if isinstance(info, OptionInfo):
@@ -194,7 +184,10 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
                 stated = [text for text in declared if isinstance(text, str) and text.startswith("--")]
                 options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
     # a command with --method takes the losses from it
-    return {"loss": "--method", **options} if "method" in options else options
+    if "method" in options:
+        options.setdefault("loss", "--method")
+    elsewhere = {name: text for name, text in _EVERYWHERE.items() if name.partition("=")[0] not in options}
+    return elsewhere | options
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -211,7 +204,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(**options)
         except BadInput as error:
-            raise ValueError(_with_options(error.spelled(names), names)) from error
+            raise ValueError(error.spelled(names)) from error
         except BrokenPipeError:  # as with "| head": the reader has closed the pipe
             # stdout is flushed once more at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

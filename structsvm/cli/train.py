@@ -9,9 +9,9 @@ import typer
 import structsvm
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
-from structsvm.cli.files import Data, Jobs, keep_names, naming
+from structsvm.cli.files import Data, keep_names, naming
 from structsvm.cli.groups import Group
-from structsvm.cli.options import Monotone, Positive, Relevance, Scale, Tol, read_signs
+from structsvm.cli.options import Jobs, Monotone, Output, Positive, Relevance, Scale, Seed, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import GapProgress
 from structsvm.common.checks import BadInput, counted
@@ -41,7 +41,7 @@ class Trees(Group):
     ] = False
     n_trees: Annotated[int | None, "With --trees: number of trees. (default: 300)"] = None
     n_leaves: Annotated[int | None, "With --trees: leaves per tree. (default: 15)"] = None
-    seed: Annotated[int, "With --trees: random seed for growing the trees."] = 0
+    seed: Annotated[Seed, "With --trees: random seed for growing the trees."] = 0
 
     def check(self, **refused: bool) -> bool:
         """Return whether trees are requested; raise for options that exclude each other."""
@@ -114,7 +114,7 @@ class OnCluster(Group):
 
 def train(
     data: Data,
-    output: Annotated[Path, "-o The model to write (.npz)."],
+    output: Annotated[Output, "The model to write (.npz)."],
     objective: Objective,
     linear: Linear,
     trees: Trees,

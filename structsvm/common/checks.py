@@ -3,7 +3,6 @@ for messages."""
 
 from __future__ import annotations
 
-import copy
 import math
 import numbers
 import re
@@ -31,10 +30,12 @@ class _Value(NamedTuple):
 class BadInput(ValueError):
     """Error for an unusable argument, file or entry: what was expected, what was given, and what to do.
 
-    The command line writes ``--C 0`` where Python writes ``C=0``. Therefore ``problem`` and ``remedy`` name other
-    arguments in braces: ``"raise {max_passes}"``; their values, if shown, are in ``others``. ``at`` is the index of the
-    entry in the argument (``"[3, 1]"``), ``code`` is Python code that carries out ``remedy``. An ``argument`` that is a
-    ``Path`` denotes a file, even if a parameter has the same name.
+    The command line writes ``--C 0`` where Python writes ``C=0``: :meth:`spelled` replaces names in the fields and then
+    joins them, so that a file or column called ``C=0`` keeps its name. Therefore ``problem`` and ``remedy`` name
+    other arguments in braces: ``"raise {max_passes}"``; their values, if shown, are in ``others``. ``at`` is the index
+    of the entry in the argument (``"[3, 1]"``), ``code`` is Python code that carries out ``remedy``, ``part`` is
+    the error in the file or argument (see :meth:`within`). An ``argument`` that is a ``Path`` denotes a file, even if a
+    parameter has the same name. Warnings that name arguments contain a BadInput, too.
 
     Examples
     --------
@@ -62,6 +63,7 @@ class BadInput(ValueError):
         self.problem = problem
         self.remedy = remedy
         self.at = at
+        self.part: BadInput | None = None
         self.code = code
         # stored as text, so that worker processes can send the error whatever the types of the values
         self.value = None if value is _NOT_GIVEN else _Value.of(value)
@@ -71,7 +73,7 @@ class BadInput(ValueError):
         remedy = self._remedy(lambda name, value: f"{name}={'' if value is None else value}")
         if self.code:
             remedy += f" ({self.code})"
-        return self._text(self._head(), self._problem({}), remedy)
+        return self._text(self._head({}), self._problem({}), remedy)
 
     def spelled(self, options: Mapping[str, str]) -> str:
         """Return the text for the command line: ``options`` maps arguments to options, ``{"C": "--C"}``.
@@ -92,17 +94,12 @@ class BadInput(ValueError):
             bare = value.strip("'")
             return f"{options[name]} {bare}"
 
-        # begin with the offender: a file, an argument without an option, an option with its value, or a flag
-        head = self._head()
-        if not self.is_file and self.argument in options:
-            is_flag = self.value is None or self.value.shown == "True"
-            head = options[self.argument] + ("" if is_flag or self.value is None else f" {self.value.bare}")
-        return self._text(head, self._problem(options), self._remedy(option))
+        return self._text(self._head(options), self._problem(options), self._remedy(option))
 
     @property
     def fault(self) -> str:
         """Return the text without the remedy."""
-        return self._text(self._head(), self._problem({}), "")
+        return self._text(self._head({}), self._problem({}), "")
 
     def renamed(self, argument: str) -> BadInput:
         """Return the same error for another argument."""
@@ -116,22 +113,34 @@ class BadInput(ValueError):
     def within(self, whole: str | PurePath) -> BadInput:
         """Return the same error for the file or argument that contains ``argument``, such as the file that contains
         ``X``."""
-        problem = f"{self._head()}{self.at}: {self.problem}"
         is_file = isinstance(whole, PurePath)
-        return self._changed(argument=str(whole), is_file=is_file, problem=problem, at="", value=None)
+        return self._changed(
+            argument=str(whole), is_file=is_file, problem=self.fault, at="", value=None, part=self
+        )
 
     def _changed(self, **fields: Any) -> BadInput:
-        changed = copy.copy(self)
-        vars(changed).update(fields)
+        # copy.copy would share the fields once tblib, which Dask loads, is responsible for copies of exceptions
+        changed = type(self).__new__(type(self), *self.args)
+        vars(changed).update(vars(self) | fields)
         return changed
 
-    def _head(self) -> str:
-        return self.argument if self.value is None else f"{self.argument}={self.value.shown}"
+    def _head(self, options: Mapping[str, str]) -> str:
+        """Return the offender: a file, an argument without an option, an option with its value, or a flag."""
+        option = None if self.is_file else options.get(self.argument)
+        if option is None:
+            return self.argument if self.value is None else f"{self.argument}={self.value.shown}"
+        is_flag = self.value is None or self.value.shown == "True"
+        return option if is_flag or self.value is None else f"{option} {self.value.bare}"
 
     def _text(self, head: str, problem: str, remedy: str) -> str:
         return f"{head}{self.at}: {problem}{'; ' if remedy else ''}{remedy}"
 
     def _problem(self, options: Mapping[str, str]) -> str:
+        if (part := self.part) is not None:
+            # the labels in a file, for example, are not the option of that name
+            head = part.argument if part.value is None else part._head(options)
+            return f"{head}{part.at}: {part._problem(options)}"
+
         def spell(match: re.Match[str]) -> str:
             # only names in ``others``: a problem also quotes input, which may contain braces
             name, value = match[1], self.others.get(match[1])

@@ -5,13 +5,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from structsvm.common.checks import BadInput
+
 _INSIDE = ("structsvm.", "numba.", "contextlib.", "sklearn.utils._set_output.")
 """Modules between this package and the user; scikit-learn wraps each ``transform`` in a function of the last module."""
 
 
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points to the first line outside of these modules."""
-    warnings.warn(message, category, stacklevel=stacklevel_of_user())
+def warn_user(message: str | BadInput, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that points to the first line outside of these modules; a message that names arguments is a
+    :class:`BadInput`, whose fields the command line spells as options."""
+    warnings.warn(category(message), stacklevel=stacklevel_of_user())
 
 
 def stacklevel_of_user() -> int:

@@ -136,10 +136,12 @@ class AccuracySVM(LinearSVM):
         self.coef_ = machine.coef_[0].astype(np.float64)
         self.intercept_ = float(machine.intercept_[0] - np.sum(self.coef_ * means))
         if not (machine.decision_function(X) > 0).any():
-            warn_user(
-                f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is predicted relevant, "
-                "so that the ranking may be no better than chance; use variant='acc2' or a larger C"
+            problem = (
+                "with {variant} and {C} no training document is predicted relevant, so that the ranking may be no "
+                "better than chance"
             )
+            others = {"variant": self.variant, "C": C}
+            warn_user(BadInput("AccuracySVM", problem, "use variant='acc2' or a larger C", others=others))
         self.n_iter_ = int(machine.n_iter_)
         return self
 

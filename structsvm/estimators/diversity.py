@@ -342,8 +342,9 @@ class SVMDiv(Selector, BaseEstimator):
             covered = sum(bool(m.any()) for m in matrices)
             raise BadInput(
                 "labels",
-                f"no candidate set carries a constraint: each needs a covered subtopic and more than k={self.k} "
+                "no candidate set carries a constraint: each needs a covered subtopic and more than {k} "
                 f"documents; got {len(found)} sets, {covered} of them with subtopics",
+                others={"k": self.k},
             )
         n_uninformative = len(found) - len(informative)
         if n_uninformative:

@@ -370,10 +370,12 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
     if n:
         _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
     if warn and 2 * n > of:
-        queries.warn_user(
-            f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
-            "wrongly, or weight 0); the model is trained on the others. Check the labels, relevance= and sample_weight"
+        problem = (
+            f"{n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked wrongly, or weight 0), "
+            "so that the model is trained on the others"
         )
+        remedy = "check the labels, {relevance} and sample_weight"
+        queries.warn_user(BadInput(type(model).__name__, problem, remedy))
 
 
 _NEARLY_ALL = 0.85
@@ -391,17 +393,22 @@ def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
     relevant = y >= relevance
     below = (y > 0) & ~relevant
     if y.max() <= relevance and (y[below] % 1 != 0).any():
-        queries.warn_user(
-            f"{type(model).__name__}: labels are fractions up to {y.max():g}, of which only those of at least "
-            f"relevance={relevance:g} count as relevant for the loss {model.loss!r}; pass relevance="
-            f"{y[y > 0].min():g} if all labels above 0 are, or loss='ndcg@10', which uses all grades"
+        problem = (
+            f"labels are fractions up to {y.max():g}, of which only those of at least {relevance:g} count as relevant "
+            f"for the loss {model.loss!r}"
         )
+        remedy = (
+            f"pass {{relevance={y[y > 0].min():g}}} if all labels above 0 are, or {{loss='ndcg@10'}}, which uses all "
+            "grades"
+        )
+        queries.warn_user(BadInput(type(model).__name__, problem, remedy))
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
-        queries.warn_user(
-            f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant with relevance="
-            f"{relevance:g}, and the loss {model.loss!r} does not distinguish their grades, {y[relevant].min():g} to "
-            f"{y.max():g}; pass loss='ndcg@10', which uses all grades, or a higher relevance="
+        problem = (
+            f"{100 * relevant.mean():.0f} % of the documents have a label of at least {relevance:g} and are relevant, "
+            f"and the loss {model.loss!r} does not distinguish their grades, {y[relevant].min():g} to {y.max():g}"
         )
+        remedy = "pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
+        queries.warn_user(BadInput(type(model).__name__, problem, remedy))
 
 
 class TrainingRows(NamedTuple):

@@ -63,11 +63,12 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
         return
     called = [f"feature {j + 1}" if names is None else repr(str(names[j])) for j in (large, small)]
     factor = sizes[large] / sizes[small]
-    queries.warn_user(
-        f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
-        "so that the penalty affects them differently; set scale='zscore' or 'minmax', or scale them beforehand",
-        FeatureScaleWarning,
+    problem = (
+        f"features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), so that the penalty "
+        "affects them differently"
     )
+    remedy = "set {scale='zscore'} or 'minmax', or scale them beforehand"
+    queries.warn_user(BadInput("X", problem, remedy), FeatureScaleWarning)
 
 
 _LOOKED_AT = 2000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, o
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.checks import BadInput, check_choice, check_number, check_positive
+from structsvm.common.checks import BadInput, check_choice, check_number, check_positive, counted
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.metrics.measures import CONVENTIONS, MEASURES, Convention, Measure, MeasureOptions, roc_area
 from structsvm.metrics.ranks_and_ties import TIES, Ranking, Ties, rank_queries
@@ -232,11 +232,8 @@ def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, An
 
 def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
     """Warn that a measure is undefined for all queries."""
-    warn_user(
-        f"evaluate: the labels define {name!r} for none of {n_queries} "
-        f"{'query' if n_queries == 1 else 'queries'}, so that the result is meaningless; check the labels and "
-        "relevance="
-    )
+    problem = f"the labels define {name!r} for none of {counted(query=n_queries)}, so that the result is meaningless"
+    warn_user(BadInput("evaluate", problem, "check the labels and {relevance}"))
 
 
 _RULES = {

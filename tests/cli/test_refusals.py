@@ -116,7 +116,7 @@ def test_warnings_and_errors_of_methods_name_options(cli, tmp_path):
     path = tmp_path / "rows.txt"
     path.write_text("".join([*rows, "0 qid:99 1:0 2:1\n", "1 qid:99 1:1 2:1\n"]))
     cli(f"train {path} -o m.npz")
-    assert "relevant with --relevance 1, and the loss 'map'" in cli.err
+    assert "a label of at least 1 and are relevant, and the loss 'map'" in cli.err
     assert "pass --loss ndcg@10, which uses all grades, or a higher --relevance" in cli.err
     error = cli.refuses(f"compare {path} --method map --C 1 --folds 3 --jobs 1")
     assert "pass --method ndcg@10, which uses all grades, or a higher --relevance" in error

@@ -77,7 +77,7 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     labels = np.repeat([1, 0], len(rows))
     if ridge == 0 and _never_wrong(rows):
         problem = "the likelihood has no maximum, since the queries are separable"
-        raise BadInput("ridge=0", problem, "pass ridge > 0")
+        raise BadInput("ridge", problem, "pass ridge > 0", value=0)
     model.fit(np.vstack([rows, -rows]), labels, sample_weight=half)
     return np.asarray(model.coef_[0], dtype=np.float64)
 

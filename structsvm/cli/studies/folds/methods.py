@@ -205,9 +205,9 @@ def _separate(name: str, C: float, options: Training) -> Any:
             random_state=options.random_state,
         )
     if options.scale != "none" and name not in _OWN_SCALING:
-        problem = f"expected unscaled features, got scale={options.scale!r}"
+        problem = "expected unscaled features, got {scale}"
         remedy = "scale the files, or compare acc3 and acc4, which scale within queries"
-        raise BadInput(f"method {name!r}", problem, remedy)
+        raise BadInput(f"method {name!r}", problem, remedy, others={"scale": options.scale})
     return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 
 

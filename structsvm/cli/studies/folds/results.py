@@ -492,9 +492,11 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
             candidates.append(candidate)
             per_candidate.append(measures.values(measures.select, data.validation, scores, choosing=True))
     except ValueError as error:
-        if isinstance(error, BadInput) and error.argument == "monotone_constraints":
+        if not isinstance(error, BadInput):
+            raise BadInput(f"{fold.name}, {name}", f"{error}") from None
+        if error.argument == "monotone_constraints":
             raise  # the error concerns an option of the whole study
-        raise BadInput(f"{fold.name}, {name}", f"{error}") from None
+        raise error.within(f"{fold.name}, {name}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
     tested = None
