@@ -12,7 +12,7 @@ from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.files import Table
 from structsvm.cli.options import Jobs
-from structsvm.cli.terminal import bar
+from structsvm.cli.terminal import bar, terminable
 from structsvm.common.checks import BadInput, check_choice, counted
 from structsvm.common.tables.source import Source
 
@@ -81,13 +81,15 @@ def convert(
         if matrix == "sparse":
             raise BadInput("--matrix", "expected dense or auto with --percentiles, got sparse")
         n_jobs = None if given.kind in ("store", "folder") else jobs  # reading a store uses no threads
-        _add_percentiles(given, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
+        with terminable():
+            _add_percentiles(given, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
         return
     columns, fill = table.options(labels=False), table.fill
     if given.is_table:
         paths.check_text(given, table.zero_based)
         paths.check_folder(store)
-        readers.convert_parquet(given, store, dtype=dtype, fill=fill, **columns)
+        with terminable():
+            readers.convert_parquet(given, store, dtype=dtype, fill=fill, **columns)
         _say(store, readers.open_store(store))
         return
     if "label" in columns and columns["label"] is None:
@@ -99,17 +101,18 @@ def convert(
         raise BadInput(source, "expected a text file, got a folder", "a store needs no conversion")
     paths.check_folder(store)
 
-    readers.convert_letor(
-        source,
-        store,
-        dtype=dtype or "float64",
-        sparse=kinds[matrix],
-        n_features=n_features,
-        fill=fill,
-        n_jobs=jobs,
-        label=None,
-        one_based=one_based,
-    )
+    with terminable():
+        readers.convert_letor(
+            source,
+            store,
+            dtype=dtype or "float64",
+            sparse=kinds[matrix],
+            n_features=n_features,
+            fill=fill,
+            n_jobs=jobs,
+            label=None,
+            one_based=one_based,
+        )
     _say(store, readers.open_store(store))
 
 

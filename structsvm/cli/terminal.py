@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
@@ -222,6 +222,20 @@ def group(text: str, *commands: Callable[..., Any], **named: Callable[..., Any])
     for name, command in ({command.__name__.strip("_"): command for command in commands} | named).items():
         app.command(name)(stoppable(command))
     return app
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM, which ``timeout``, Docker and Slurm send, end a command like Ctrl-C: temporary files are removed."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt("by SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Interruptible(typer.core.TyperGroup):

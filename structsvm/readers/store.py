@@ -25,8 +25,8 @@ from scipy import sparse as scipy_sparse
 from structsvm import queries
 from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.checks import BadInput
-from structsvm.common.files import AnyPath, beside, destination, permissions
-from structsvm.readers.store_place import discard, put_back, put_in_place
+from structsvm.common.files import AnyPath, destination, permissions
+from structsvm.readers.store_place import discard, new_part, put_back, put_in_place
 
 _FORMAT = "structsvm-store"
 _VERSION = 1
@@ -278,8 +278,7 @@ class StoreWriter:
     def __enter__(self) -> StoreWriter:
         self._target = place_of(self.path)
         try:
-            part = beside(self._target, ".part")
-            part.mkdir()
+            part = new_part(self._target)
         except OSError as error:
             raise OSError(error.errno, f"cannot write here ({error.strerror})", str(self.path)) from error
         self._part = part

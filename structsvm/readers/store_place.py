@@ -6,10 +6,13 @@ import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from platform import node
 
 from structsvm.common.files import beside
 
 IsStore = Callable[[Path], bool]
+_WRITER = "writer.tmp"
+"""File that names the machine and the process of a writer, until the store is complete."""
 
 
 def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
@@ -28,6 +31,32 @@ def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
         raise
     for left in _set_aside(path, is_store):  # including stores moved aside by writers that were killed
         discard(left)
+
+
+def new_part(path: Path) -> Path:
+    """Make the folder in which a writer builds a store, and remove those of writers that were killed before."""
+    for part in path.parent.glob(f".*{_tag(path)}.part"):
+        with contextlib.suppress(OSError, ValueError):
+            machine, _, process = (part / _WRITER).read_text().rpartition(" ")
+            if machine == node() and not _runs(int(process)):
+                discard(part)
+    part = beside(path, f"{_tag(path)}.part")
+    part.mkdir()
+    (part / _WRITER).write_text(f"{node()} {os.getpid()}")
+    return part
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process of this machine runs; true if that cannot be told."""
+    if os.name == "nt":
+        return True  # there os.kill would end the process
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _tag(path: Path) -> str:

@@ -198,6 +198,13 @@ def all_ids(column: IdColumn, arrays: Sequence[Any], *, as_text: bool = False) -
     return (column.texts if as_text else column.ids)(words.to_pylist())[codes]
 
 
+def id_texts(column: IdColumn, arrays: Sequence[Any]) -> list[str]:
+    """Return the ids of all batches as text, empty where missing, after ``column`` has seen them all."""
+    column.settle()
+    words = (word for array in arrays for word in spelled(column, array).to_pylist())
+    return ["" if word is None else str(word) for word in words]
+
+
 def unified(arrays: Sequence[Any]) -> tuple[NDArray[Any], Any]:
     """Return the code of each row of several dictionary arrays, and the distinct words."""
     whole = pa.chunked_array(arrays).unify_dictionaries().combine_chunks()

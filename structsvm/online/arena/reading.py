@@ -11,6 +11,7 @@ from structsvm.common.dropped import Dropped
 from structsvm.common.event_order import by_time
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch, Role
+from structsvm.common.tables.ids import IdColumn
 from structsvm.common.tables.roles import find_column, without_column
 from structsvm.online.arena.votes import Votes
 
@@ -18,6 +19,7 @@ _ONE_HOT = ("winner_a", "winner_b", "winner_tie")
 """Roles of columns of 0 and 1 that stand for a column of winners."""
 
 _ROLES = ("a", "b", "winner", *_ONE_HOT, "question", "judge", "time")
+_IDS = ("a", "b", "question", "judge")
 _POSITIONS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0}
 _TIES = frozenset(("tie", "tie (bothbad)", "both", "bothbad", "both_bad", "both bad", "equal", "draw"))
 _NONE = frozenset(("", "nan", "null", "error"))
@@ -70,13 +72,13 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     >>> votes.models, votes.share
     (['x', 'y'], array([1. , 0.5]))
     """
-    from structsvm.common.tables.columns import ids, texts, times
+    from structsvm.common.tables.columns import id_texts, ids, look, texts, times
     from structsvm.common.tables.opening import open_tables
 
-    first: list[str] = []
-    second: list[str] = []
-    winners: list[tuple[Batch, str, Mapping[str, float], list[Any]]] = []
-    more: dict[str, list[Any]] = {"question": [], "judge": [], "time": []}
+    arrays: dict[str, list[Any]] = {role: [] for role in _IDS}
+    columns_of_ids: dict[str, IdColumn] = {}
+    winners: list[tuple[Batch, Mapping[str, str], Mapping[str, float], list[Any]]] = []
+    seen: list[float] = []
     unit, used = None, None
     # several tables form one arena, so they need the same columns and times in the same unit
     for table in open_tables(source):
@@ -84,45 +86,53 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
         if used is not None and set(names) != used:
             raise BadInput(table.source, f"expected columns {sorted(used)}, as before, got {sorted(names)}")
         used = set(names)
-        kinds: dict[str, Role] = {**dict.fromkeys(_ONE_HOT, "number"), "time": "time"}
+        if not columns_of_ids:  # a and b hold the same models
+            columns_of_ids = {
+                role: IdColumn(table.source, names[role], missing=role not in "ab")
+                for role in _IDS
+                if role in names
+            }
+            columns_of_ids["b"] = columns_of_ids["a"]
+        kinds: dict[str, Role] = {
+            **dict.fromkeys(_ONE_HOT, "number"),
+            **dict.fromkeys(_IDS, "id"),
+            "time": "time",
+        }
         roles = {name: kinds.get(role, "category") for role, name in names.items()}
         for batch in table.read(roles):
-            a, b = (_models(batch, names[side], texts, ids) for side in "ab")
-            for row, (one, other) in enumerate(zip(a, b, strict=True)):
-                if one == other:
-                    raise batch.wrong(row, names["b"], "a different model from column a", repr(other))
+            for role, column in columns_of_ids.items():
+                what = "a model" if role in "ab" else f"the id of a {role}"
+                array = ids(batch, names[role], what, missing=role not in "ab")
+                arrays[role].append(look(column, array, batch))
             sides = {names["a"].lower(): 1.0, names["b"].lower(): 0.0} | _POSITIONS
             if "winner" in names:
                 words = texts(batch, names["winner"]).to_pylist()
             else:
                 words = _one_hot(batch, {role: names[role] for role in _ONE_HOT if role in names})
-            winners.append((batch, names.get("winner", ""), sides, words))
-            first += a
-            second += b
-            for role in ("question", "judge"):
-                if role in names:
-                    more[role] += texts(batch, names[role]).to_pylist()
+            winners.append((batch, names, sides, words))
             if "time" in names:
                 seconds, unit = times(batch, names["time"], unit)
                 if np.isnan(seconds).any():
                     raise batch.wrong(int(np.isnan(seconds).argmax()), names["time"], "a time", "none")
-                more["time"] += seconds.tolist()
+                seen += seconds.tolist()
+    read = {role: id_texts(column, arrays[role]) for role, column in columns_of_ids.items()}
+    first, second = read.get("a", []), read.get("b", [])
     share = np.array(_shares(winners, list(zip(first, second, strict=True))))
     dropped = Dropped()
     dropped.count("vote without a winner", np.isnan(share).sum())
     # the evidence depends on the order of the votes; models are numbered by first appearance in that order
-    order = by_time(more["time"] or np.zeros(len(share)))
+    order = by_time(seen or np.zeros(len(share)))
     order = order[~np.isnan(share[order])]
     models = list(dict.fromkeys(model for k in order for model in (first[k], second[k])))
     index = {model: k for k, model in enumerate(models)}
-    questions, question = _coded([more["question"][k] for k in order] if more["question"] else [])
+    questions, question = _coded([read["question"][k] for k in order] if "question" in read else [])
     return Votes(
         models,
         np.array([index[first[k]] for k in order], dtype=np.int64),
         np.array([index[second[k]] for k in order], dtype=np.int64),
         share[order],
         question,
-        _coded([more["judge"][k] for k in order] if more["judge"] else [])[1],
+        _coded([read["judge"][k] for k in order] if "judge" in read else [])[1],
         questions,
         dropped,
     )
@@ -149,12 +159,6 @@ def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
     return {role: name for role, name in names.items() if role not in _ONE_HOT or "winner" not in names}
 
 
-def _models(batch: Any, name: str, texts: Any, ids: Any) -> list[str]:
-    """Return the names of the models of a batch; ``ids`` refuses missing and unusable names."""
-    ids(batch, name, "a model")
-    return texts(batch, name).to_pylist()
-
-
 def _one_hot(batch: Batch, names: Mapping[str, str]) -> list[float]:
     """Return the shares that columns of 0 and 1 state, NaN if all are 0 or missing."""
     from structsvm.common.tables.columns import numbers
@@ -172,7 +176,8 @@ def _one_hot(batch: Batch, names: Mapping[str, str]) -> list[float]:
 
 
 def _shares(
-    winners: list[tuple[Batch, str, Mapping[str, float], list[Any]]], pairs: list[tuple[str, str]]
+    winners: list[tuple[Batch, Mapping[str, str], Mapping[str, float], list[Any]]],
+    pairs: list[tuple[str, str]],
 ) -> list[float]:
     """Return the share that the first model of each pair won, NaN without a winner.
 
@@ -182,8 +187,11 @@ def _shares(
     scale = _scale(cells, pairs)
     share = []
     rest = iter(zip(cells, pairs, strict=True))
-    for batch, column, sides, words in winners:
+    for batch, names, sides, words in winners:
+        column = names.get("winner", "")
         for row, (cell, (first, second)) in enumerate(islice(rest, len(words))):
+            if first == second:
+                raise batch.wrong(row, names["b"], "a different model from column a", repr(second))
             if not isinstance(cell, str):
                 share.append(cell)
                 continue
