@@ -133,7 +133,7 @@ class IdColumn:
     @property
     def as_int64(self) -> bool:
         """Whether the ids seen so far are returned as int64."""
-        return self.are_whole and self.fit and not self.of_text
+        return self.are_whole and self.fit and not self.of_text and (self._missing or self._nan is None)
 
     def spell(self, words: Sequence[str]) -> list[str | None]:
         """Return ids as text, as the words seen so far suggest; None for missing ids that the caller leaves out."""
