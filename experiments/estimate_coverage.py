@@ -122,7 +122,7 @@ def main() -> None:
     ):
         rows.append([what, *(f"{100 * d['holds'][:, i].mean():.0f}" for d in together.values())])
     rows.append(["draws", *(str(len(d["holds"])) for d in together.values())])
-    rows.append(["half width x 1000", *(f"{1000 * d['half'].mean():.0f}" for d in together.values())])
+    rows.append(["half width x 1000", *(f"{1000 * np.nanmean(d['half']):.0f}" for d in together.values())])
     run.table("coverage", columns, rows)
     run.section("Coverage by set, crossed, factor 1.1, %")
     rows = []

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,7 +83,11 @@ class Study(Group):
         ),
     ] = None
     C: Annotated[str, GRID] = "1e-3:1e4:15"
-    select: Annotated[str, "Measure that chooses C on the validation queries."] = "map"
+    select: Annotated[
+        str | None,
+        "Measure that chooses C on the validation queries. (default: the measure of the loss of each method; in "
+        "search, which compares methods by one measure, that of the first method)",
+    ] = None
     selection: Selection = "max"
     convention: Convention = "trec"
     relevance: Relevance = 1.0
@@ -262,7 +266,7 @@ def _print_comparison(results: Any, study: Study) -> None:
         typer.echo()
     with_C = any(C is not None for m in results.methods for C in m.Cs)
     typer.echo(
-        headline(results) + (f" C was chosen by {study.select} on validation queries." if with_C else "")
+        headline(results) + (f" C was chosen by {results.selecting} on validation queries." if with_C else "")
     )
     if study.work is not None and results.reused:
         note(f"{results.reused} of {results.reused + results.computed} results found in {study.work}")
@@ -299,7 +303,7 @@ def search(
     if output is not None:
         paths.check_model_output(output, [data])
 
-    from structsvm.cli.studies.folds.methods import STOPPED_EARLY
+    from structsvm.cli.studies.folds.methods import STOPPED_EARLY, full_name, measure_of
     from structsvm.cli.studies.folds.page import best_in_search
     from structsvm.cli.studies.folds.results import (
         estimate_of_search,
@@ -308,7 +312,8 @@ def search(
     )
     from structsvm.metrics.estimates import FEW
 
-    measures = study.measures((study.select,))
+    select = study.select or measure_of(full_name(study.methods[0])) or "map"
+    measures = replace(study, select=select).measures((select,))
     found = study.find(data, table, validation=validation, test=False)
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
         raise BadInput("--output", f"expected one file or store to train on, got the folder {data}")

@@ -13,13 +13,24 @@ _SYNONYMS = {
     "ap": "map",
     "rr": "mrr",
     "recip_rank": "mrr",
+    "hit_rate": "success",
+    "hitrate": "success",
+    "iprec_at_recall": "iprec",
+    "setp": "set_precision",
+    "setr": "set_recall",
+    "setf": "set_f",
+    "set_p": "set_precision",
+    "set_r": "set_recall",
     "auc": "roc",
     "roc_auc": "roc",
 }
 """Names of measures in ir_measures, trec_eval and scikit-learn, in lower case, with their names in this package."""
 
-_WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")
+_WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall|success|iprec_at_recall)[_.](\d+|[01]?\.\d+)")
 """trec_eval writes ``ndcg_cut_10`` in its output and reads ``ndcg_cut.10``."""
+
+_WITH_PERSISTENCE = re.compile(r"(rbp)\(p=([0-9.]+)\)")
+"""ir_measures writes ``RBP(p=0.8)``."""
 
 _WITHOUT_AT = re.compile(r"([a-z]+)_?(\d+)")
 
@@ -33,7 +44,7 @@ def plain_name(name: str) -> str:
     ('mrr@3', 'precision@5')
     """
     lower = name.strip().lower()
-    if match := _WITH_CUTOFF.fullmatch(lower):
+    if match := _WITH_CUTOFF.fullmatch(lower) or _WITH_PERSISTENCE.fullmatch(lower):
         lower = f"{match[1].removesuffix('_cut')}@{match[2]}"
     base, at, depth = lower.partition("@")
     return f"{_SYNONYMS.get(base, base)}{at}{depth}"

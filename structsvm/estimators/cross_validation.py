@@ -26,7 +26,14 @@ from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics.estimates import Estimate, estimate_of
-from structsvm.metrics.evaluation import Part, bounds_of, evaluate_part, measure_name, parse_measure
+from structsvm.metrics.evaluation import (
+    Part,
+    bounds_of,
+    check_distinguishes,
+    evaluate_part,
+    measure_name,
+    parse_measure,
+)
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import paired
 from structsvm.protocols import Float, Int
@@ -108,6 +115,12 @@ class CrossValidated:
         choosing_C.check_selection(self.selection)
         if parse_measure(self._measured())[0] is not None:
             self._values([1, 0], 0, [1.0, 0.0])  # raises an error for an unknown measure
+
+    def _check_labels(self: Any, data: QueryData) -> None:
+        """Raise BadInput if the measure has the same value for every ranking."""
+        options = {"relevance": self.relevance, "convention": self.convention}
+        argument = "loss" if self.scoring is None else "scoring"
+        check_distinguishes(argument, self._measured(), data.y, data.qid, **options)
 
     def _check_queries(self, qid: Any) -> None:
         if qid is None:
@@ -365,6 +378,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
         """
         Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)
+        self._check_labels(data)
         splits = self._splits(data.n_queries)
 
         def folds() -> Iterator[tuple[Int, Float]]:

@@ -117,7 +117,7 @@ class PairwiseSVM(StructuralRanker):
         return _ORACLES[str(self.loss)](self.normalize)
 
     def _measure(self) -> str:
-        return "roc"
+        return "pairs"
 
     def _check_options(self) -> None:
         check_choice("loss", self.loss, _ORACLES)

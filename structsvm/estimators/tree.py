@@ -409,6 +409,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         """
         Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)
+        self._check_labels(data)
         splits = self._splits(data.n_queries)
         numbers = self._numbers()
 

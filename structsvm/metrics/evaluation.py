@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
@@ -12,7 +13,15 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_number, check_positive, counted
 from structsvm.common.names import did_you_mean, plain_name
-from structsvm.metrics.measures import CONVENTIONS, MEASURES, Convention, Measure, MeasureOptions, roc_area
+from structsvm.metrics.measures import (
+    CONVENTIONS,
+    MEASURES,
+    Convention,
+    Measure,
+    MeasureOptions,
+    pairs_in_order,
+    roc_area,
+)
 from structsvm.metrics.ranks_and_ties import TIES, Ranking, Ties, rank_queries
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.run_table import RunTable
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 Empty = Literal["zero", "one", "skip"]
 _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
+_FRACTION = re.compile(r"[01]?\.?[0-9]+")
 _MANY_TIES = 0.1
 """Share of tied pairs above which :func:`evaluate` warns."""
 
@@ -36,7 +46,7 @@ def available_metrics() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Descriptions by name; ``@k`` in a name stands for a cutoff.
+        Descriptions by name; ``@k`` in a name stands for a cutoff, and ``@p`` for a number from 0 to 1.
 
     Examples
     --------
@@ -45,10 +55,11 @@ def available_metrics() -> dict[str, str]:
     """
     descriptions = {}
     for name, measure in MEASURES.items():
-        if measure.cutoff != "required":
+        if measure.cutoff in ("never", "optional"):
             descriptions[name] = measure.description
         if measure.cutoff != "never":
-            descriptions[f"{name}@k"] = measure.description
+            suffix = "@p" if measure.cutoff == "fraction" else "@k"
+            descriptions[f"{name}{suffix}"] = measure.description
     return descriptions
 
 
@@ -96,12 +107,15 @@ def evaluate(
     ----------
     name : str, callable, or list or tuple of these
         ``"map"``, ``"mrr"``, ``"ndcg"``, ``"dcg"``, ``"err"`` (each also with a cutoff: ``"ndcg@10"``),
-        ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them. The names of ir_measures
-        (``"nDCG@10"``, ``"AP"``, ``"RR"``, ``"P@5"``, ``"R@100"``) and of trec_eval (``"ndcg_cut_10"``,
-        ``"recip_rank"``, ``"P_5"``, ``"recall_100"``, ``"map_cut_10"``) are also accepted, in upper or lower case.
+        ``"precision@k"``, ``"recall@k"``, ``"success@k"`` (the hit rate), ``"pairs"`` (the share of pairs in order),
+        ``"roc"``, ``"rprec"``, ``"rbp@0.8"``, ``"iprec@0.1"``, ``"set_precision"``, ``"set_recall"`` or ``"set_f"``;
+        :func:`available_metrics` lists them. The names of ir_measures
+        (``"nDCG@10"``, ``"AP"``, ``"RR"``, ``"P@5"``, ``"R@100"``, ``"RBP(p=0.8)"``) and of trec_eval
+        (``"ndcg_cut_10"``, ``"recip_rank"``, ``"P_5"``, ``"map_cut_10"``) are also accepted, in upper or lower case.
         A list gives one result per measure. A callable ``(y, scores) -> float`` is a custom measure, for which higher
         is better: it receives the labels and scores of the rows of one query, in the given order, and handles ties
-        itself; the parameters from ``convention`` on apply only to named measures.
+        itself; the parameters from ``convention`` on apply only to named measures. ``bpref`` is not available, as it
+        requires to know which rows are judged.
     y_true : array-like of numbers, shape (n_rows,)
         Grades. A row is relevant if its grade is at least ``relevance``; negative grades have no gain.
     y_score : array-like of numbers, shape (n_rows,)
@@ -153,10 +167,11 @@ def evaluate(
 
     Notes
     -----
-    Most of the time is spent on sorting the scores within queries; the average of ERR over ties also takes time
-    quadratic in the number of tied rows. ERR is defined by Chapelle, Metzler, Zhang and Grinspan (CIKM 2009). Averages
-    over ties follow McSherry and Najork (ECIR 2008) for AP, DCG, precision, recall and RR; those of ERR use elementary
-    symmetric means.
+    Most of the time is spent on sorting the scores within queries; the average of ERR over ties also takes time in
+    proportion to the number of tied rows times the cutoff. ERR is defined by Chapelle, Metzler, Zhang and Grinspan
+    (CIKM 2009). Averages over ties follow McSherry and Najork (ECIR 2008) for AP, DCG, precision, recall and RR; those
+    of ERR use elementary symmetric means. ``"iprec@0.1"`` has no such average, and requires scores without ties or a
+    rule for them.
 
     Examples
     --------
@@ -236,6 +251,30 @@ def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
     warn_user(BadInput("evaluate", problem, "check the labels and {relevance}"))
 
 
+def check_distinguishes(argument: str, measure: Any, y: Any, qid: Any, **options: Any) -> None:
+    """Raise BadInput if a measure has the same value for each query in every order of the rows, and another has not.
+
+    This is the case for binary measures if all rows are relevant, such as star ratings from 1, or if none is.
+    """
+    if _distinguishes(measure, y, qid, options):
+        return
+    others = (name for name in ("pairs", "ndcg@10") if _distinguishes(name, y, qid, options))
+    if (other := next(others, None)) is not None:
+        problem = "expected a measure that depends on the ranking, but for these labels it has the same value for all"
+        raise BadInput(
+            argument, problem, f"choose by {other}, or check {{relevance}}", value=measure_name(measure)
+        )
+
+
+def _distinguishes(measure: Any, y: Any, qid: Any, options: dict[str, Any]) -> bool:
+    rows, grades = np.arange(len(y), dtype=np.float64), np.asarray(y, dtype=np.float64)
+    some = [
+        evaluate_part(measure, y, scores, qid=qid, **options).result.per_query
+        for scores in (grades, -grades, rows, -rows)
+    ]
+    return any((values != some[0]).any() for values in some[1:])
+
+
 _RULES = {
     "average": "the result is the mean over all orders of these documents",
     "docid": "descending docid decides, as in trec_eval",
@@ -275,7 +314,7 @@ def evaluate_part(
     max_grade: float = 4,
 ) -> Part:
     """Return the result of :func:`evaluate` without its warnings, possibly for a subset of the queries."""
-    measure, cutoff = parse_measure(name)
+    measure, suffix = parse_measure(name)
     is_err = measure is MEASURES["err"]
     check_choice("convention", convention, CONVENTIONS)
     check_choice("empty", empty, _EMPTY_VALUE)
@@ -310,13 +349,18 @@ def evaluate_part(
             key = key.astype(np.float32)
     ranking = rank_queries(grades, key, retrieved, grouping.offsets, ties, documents)
     values, undefined = measure.compute(
-        ranking, MeasureOptions(cutoff, float(relevance), float(max_grade), rules)
+        ranking, MeasureOptions(*_suffix(suffix), float(relevance), float(max_grade), rules)
     )
     values[undefined] = _EMPTY_VALUE[empty]
     counted = values[~undefined] if empty == "skip" else values
     mean = float(counted.mean()) if counted.size else math.nan
     result = EvaluationResult(measure_name(name), mean, values, grouping.query_ids, measure.bounds)
-    return Part(result, bool(undefined.all()), None if measure.compute is roc_area else ranking, ties)
+    return Part(
+        result,
+        bool(undefined.all()),
+        None if measure.compute in (roc_area, pairs_in_order) else ranking,
+        ties,
+    )
 
 
 def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping) -> EvaluationResult:
@@ -344,8 +388,13 @@ def measure_name(measure: Any) -> str:
     return measure if isinstance(measure, str) else named.__qualname__.rpartition("<locals>.")[2]
 
 
-def parse_measure(name: Any) -> tuple[Measure | None, int | None]:
-    """Return a measure and its cut-off by name, or None and None for a custom measure; raise for anything else."""
+def _suffix(number: float | None) -> tuple[int | None, float]:
+    """Return the cut-off and the fraction of a measure."""
+    return (None, number) if isinstance(number, float) else (number, 0.0)
+
+
+def parse_measure(name: Any) -> tuple[Measure | None, float | None]:
+    """Return a measure by name, and its cut-off (an int) or fraction (a float); None and None for a function."""
     if callable(name):
         if hasattr(name, "get_metadata_routing"):
             problem = "expected a measure of labels and scores, got a scorer of scikit-learn"
@@ -362,7 +411,14 @@ def parse_measure(name: Any) -> tuple[Measure | None, int | None]:
     if not at:
         if measure.cutoff == "required":
             raise BadInput("metric", f"{base!r} requires a cutoff, for example '{base}@10'", value=name)
+        if measure.cutoff == "fraction":
+            raise BadInput("metric", f"{base!r} requires a number, for example '{base}@0.8'", value=name)
         return measure, None
+    if measure.cutoff == "fraction":
+        if not (_FRACTION.fullmatch(depth) and 0 <= float(depth) <= 1):
+            problem = f"expected a number from 0 to 1 after '@', as in '{base}@0.8'"
+            raise BadInput("metric", problem, value=name)
+        return measure, float(depth)
     if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
         remedy = "give one cutoff per name" if "," in depth else ""
         problem = f"expected a positive integer after '@', as in '{base}@10'"

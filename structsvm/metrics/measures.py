@@ -12,8 +12,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.checks import BadInput
 from structsvm.common.portable.elementary import exp2, log2
-from structsvm.metrics.ranks_and_ties import Ranking, Runs, Ties, segment_sum, sort_segments
+from structsvm.metrics.ranks_and_ties import (
+    Ranking,
+    Runs,
+    Ties,
+    different_pairs,
+    inversions,
+    segment_sum,
+    sort_segments,
+)
 from structsvm.metrics.tests import UNBOUNDED
 from structsvm.protocols import Float, Int
 from structsvm.queries import places_in
@@ -69,9 +78,11 @@ def discounts(n: int, convention: Convention) -> Float:
 
 
 class MeasureOptions(NamedTuple):
-    """Parameters of a measure other than the ranking; ``cutoff`` is None for the whole list."""
+    """Parameters of a measure other than the ranking: ``cutoff`` is None for the whole list, ``fraction`` is the
+    number after "@" of measures such as ``rbp@0.8``."""
 
     cutoff: int | None
+    fraction: float
     relevance: float
     max_grade: float
     convention: Convention
@@ -81,7 +92,8 @@ Values = tuple[Float, NDArray[np.bool_]]
 
 
 class Measure(NamedTuple):
-    """A measure; ``cutoff`` states whether its name has a suffix ``@k``: "never", "optional" or "required".
+    """A measure; ``cutoff`` states whether its name has a suffix ``@k``: "never", "optional" or "required", or a
+    suffix such as ``@0.8``: "fraction".
 
     ``bounds`` is the range of its values, to which intervals are clipped.
     """
@@ -112,10 +124,7 @@ def average_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
 def reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
     if ranking.averaged:
-        # If the j - 1 rows before row j of a run are not relevant, row j is relevant with probability r/(n - j + 1).
-        runs = ranking.runs
-        stop = np.minimum(runs.total(hit.astype(np.int64)) / (runs.size - runs.place + 1), 1.0)
-        return _stopped(stop, ranking, settings), n_relevant == 0
+        return _stopped(_first_relevant(hit, ranking)[0], ranking, settings), n_relevant == 0
     first = hit & (count == 1) & _within(ranking, settings)
     return segment_sum(first / ranking.rank, ranking.ranked_offsets), n_relevant == 0
 
@@ -149,7 +158,7 @@ def ndcg(ranking: Ranking, settings: MeasureOptions) -> Values:
 def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
     stop = (exp2(np.maximum(ranking.ranked, 0.0)) - 1.0) / exp2(settings.max_grade)
     if ranking.averaged:
-        passed = _passed(1.0 - stop, ranking.runs)
+        passed = _passed(1.0 - stop, ranking.runs, _within(ranking, settings))
         before = np.where(ranking.runs.place > 1, np.roll(passed, 1), 1.0)
         stop = 1.0 - _ratio(passed, before)
     return _stopped(stop, ranking, settings), _without_gain(ranking)
@@ -157,6 +166,12 @@ def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Valu
 
 def _stopped(stop: Float, ranking: Ranking, settings: MeasureOptions) -> Float:
     """Return the mean of 1 / rank at which a user stops; ``stop`` is the probability of stopping at each row."""
+    value = stop * _reached(stop, ranking) / ranking.rank * _within(ranking, settings)
+    return segment_sum(value, ranking.ranked_offsets)
+
+
+def _reached(stop: Float, ranking: Ranking) -> Float:
+    """Return the probability that a user does not stop before each row."""
     reach = np.ones_like(stop)
     if stop.size:
         # probability of passing all earlier ranks: a segmented product that doubles its span at each step, so that the
@@ -166,18 +181,17 @@ def _stopped(stop: Float, ranking: Ranking, settings: MeasureOptions) -> Float:
         while step < longest:
             reach[step:] *= np.where(ranking.rank[step:] > step, reach[:-step], 1.0)
             step *= 2
-    value = stop * reach / ranking.rank * _within(ranking, settings)
-    return segment_sum(value, ranking.ranked_offsets)
+    return reach
 
 
-def _passed(chance: Float, runs: Runs) -> Float:
+def _passed(chance: Float, runs: Runs, needed: NDArray[np.bool_]) -> Float:
     """Return, for the j-th row of a run, the mean product of probabilities over all subsets of j rows of the run.
 
     These are elementary symmetric means: a random subset of j of m rows contains the m-th row with probability j/m. The
-    time is quadratic in the size of a run.
+    time is the size of a run times its number of rows that are needed, those up to the cutoff.
     """
     mean = np.zeros_like(chance)
-    rows = np.flatnonzero(runs.size > 1)
+    rows = np.flatnonzero((runs.size > 1) & needed)
     mean[runs.size == 1] = chance[runs.size == 1]
     for m in range(1, int(runs.size.max(initial=1)) + 1):
         rows = rows[runs.size[rows] >= m]
@@ -206,6 +220,82 @@ def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
     return _ratio((2 * pairs - lost).astype(np.float64), 2 * pairs), pairs == 0
 
 
+def pairs_in_order(ranking: Ranking, settings: MeasureOptions) -> Values:
+    grades, run = ranking.complete()
+    offsets = ranking.offsets
+    n_pairs = different_pairs(grades, offsets)
+    # descending grades within runs of equal scores have no inversions, and count half
+    ordered = grades[np.lexsort((-grades, run))]
+    starts = np.flatnonzero(np.append(True, run[1:] != run[:-1])[: run.shape[0]])
+    tied = different_pairs(ordered, np.append(starts, run.shape[0]))
+    lost = 2 * inversions(ordered, offsets) + segment_sum(tied, np.searchsorted(starts, offsets))
+    return _ratio((2 * n_pairs - lost).astype(np.float64), 2 * n_pairs), n_pairs == 0
+
+
+def success(ranking: Ranking, settings: MeasureOptions) -> Values:
+    hit, count, n_relevant = _hits(ranking, settings)
+    if ranking.averaged:
+        stop, reach = _first_relevant(hit, ranking)
+    else:
+        stop, reach = (hit & (count == 1)).astype(np.float64), np.ones(hit.shape[0])
+    value = stop * reach * _within(ranking, settings)
+    return segment_sum(value, ranking.ranked_offsets), n_relevant == 0
+
+
+def r_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
+    _, _, n_relevant = _hits(ranking, settings)
+    found, _ = _found(ranking, settings, n_relevant)
+    return _ratio(found, n_relevant), n_relevant == 0
+
+
+def rank_biased_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
+    hit, _, n_relevant = _hits(ranking, settings)
+    p = settings.fraction
+    reach = np.concatenate(([1.0], np.full(int(ranking.rank.max(initial=1)), p))).cumprod()
+    value = ranking.averages(hit.astype(np.float64)) * (1.0 - p) * reach[ranking.rank - 1]
+    return segment_sum(value, ranking.ranked_offsets), n_relevant == 0
+
+
+def interpolated_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
+    hit, count, n_relevant = _hits(ranking, settings)
+    if ranking.averaged:
+        problem = "expected scores without ties, or an order of tied rows for iprec"
+        raise BadInput("ties", problem, "pass ties='row' or ties='docid'")
+    # the number of relevant rows at this recall, rounded as in trec_eval
+    wanted = np.floor(settings.fraction * n_relevant + 0.9)
+    enough = hit & (count >= np.repeat(wanted, np.diff(ranking.ranked_offsets)))
+    precision = np.where(enough, count / ranking.rank, 0.0)
+    value = np.zeros(n_relevant.shape[0])
+    filled = np.diff(ranking.ranked_offsets) > 0
+    if filled.any():
+        value[filled] = np.maximum.reduceat(precision, ranking.ranked_offsets[:-1][filled])
+    return value, n_relevant == 0
+
+
+def set_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
+    hit, _, n_relevant = _hits(ranking, settings)
+    found = segment_sum(hit.astype(np.float64), ranking.ranked_offsets)
+    return _ratio(found, np.diff(ranking.ranked_offsets)), n_relevant == 0
+
+
+def set_recall(ranking: Ranking, settings: MeasureOptions) -> Values:
+    hit, _, n_relevant = _hits(ranking, settings)
+    return _ratio(segment_sum(hit.astype(np.float64), ranking.ranked_offsets), n_relevant), n_relevant == 0
+
+
+def set_f(ranking: Ranking, settings: MeasureOptions) -> Values:
+    (precision, empty), (recall, _) = set_precision(ranking, settings), set_recall(ranking, settings)
+    return _ratio(2.0 * precision * recall, precision + recall), empty
+
+
+def _first_relevant(hit: NDArray[np.bool_], ranking: Ranking) -> tuple[Float, Float]:
+    """Return, for each row, the chance that it is relevant if no row before it is, and that none before it is."""
+    # If the j - 1 rows before row j of a run are not relevant, row j is relevant with probability r/(n - j + 1).
+    runs = ranking.runs
+    stop = np.minimum(runs.total(hit.astype(np.int64)) / (runs.size - runs.place + 1), 1.0)
+    return stop, _reached(stop, ranking)
+
+
 def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_], Int, Int]:
     """Return a mask of relevant ranked rows, their cumulative number, and the number of relevant rows per query."""
     hit = ranking.ranked >= settings.relevance
@@ -215,18 +305,19 @@ def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_]
     return hit, count, n_relevant
 
 
-def _found(ranking: Ranking, settings: MeasureOptions) -> tuple[Float, Int]:
+def _found(ranking: Ranking, settings: MeasureOptions, cutoff: Int | int | None = None) -> tuple[Float, Int]:
     """Return the number of relevant rows within the cutoff and the number of all relevant rows, per query."""
     hit, count, n_relevant = _hits(ranking, settings)
-    assert settings.cutoff is not None
-    lengths = np.diff(ranking.ranked_offsets)
-    found = np.zeros(lengths.shape[0])
-    last = (ranking.ranked_offsets[:-1] + np.minimum(lengths, settings.cutoff) - 1)[lengths > 0]
-    found[lengths > 0] = count[last]
+    cutoff = settings.cutoff if cutoff is None else cutoff
+    assert cutoff is not None
+    depth = np.minimum(np.diff(ranking.ranked_offsets), cutoff)
+    found = np.zeros(depth.shape[0])
+    last = (ranking.ranked_offsets[:-1] + depth - 1)[depth > 0]
+    found[depth > 0] = count[last]
     if ranking.averaged:  # on average, the first j of n tied rows contain r j/n of the r relevant rows
         runs = ranking.runs
         r, above = runs.total(hit.astype(np.int64))[last], (count - hit)[runs.first[last]]
-        found[lengths > 0] = above + r * runs.place[last] / runs.size[last]
+        found[depth > 0] = above + r * runs.place[last] / runs.size[last]
     return found, n_relevant
 
 
@@ -268,4 +359,22 @@ MEASURES: dict[str, Measure] = {
     "dcg": Measure(dcg, "optional", "discounted gain", UNBOUNDED),
     "err": Measure(expected_reciprocal_rank, "optional", "expected reciprocal rank (Chapelle et al. 2009)"),
     "roc": Measure(roc_area, "never", "area under the ROC curve; equal scores count half"),
+    "pairs": Measure(
+        pairs_in_order,
+        "never",
+        "share of pairs of rows with different grades in order; equal scores count half",
+    ),
+    "success": Measure(success, "required", "1 if a relevant row is among the first k (hit rate)"),
+    "rprec": Measure(
+        r_precision, "never", "relevant rows among the first R, divided by R, the number of relevant rows"
+    ),
+    "rbp": Measure(
+        rank_biased_precision, "fraction", "rank-biased precision with persistence p (Moffat and Zobel 2008)"
+    ),
+    "iprec": Measure(
+        interpolated_precision, "fraction", "largest precision at any recall of at least p, as in trec_eval"
+    ),
+    "set_precision": Measure(set_precision, "never", "relevant rows retrieved, divided by rows retrieved"),
+    "set_recall": Measure(set_recall, "never", "relevant rows retrieved, divided by relevant rows"),
+    "set_f": Measure(set_f, "never", "harmonic mean of set precision and set recall"),
 }

@@ -63,7 +63,8 @@ class Ranking:
     """Grades of all rows of the queries, and grades of the retrieved rows in rank order.
 
     ``new_score`` is False if a retrieved row has the same score as the previous row of its query. ``averaged`` is True
-    if there are such ties and measures are averaged over all orders of tied rows.
+    if there are such ties and measures are averaged over all orders of tied rows. ``missing`` are the grades of rows
+    that were not retrieved, query by query.
     """
 
     grades: Float
@@ -72,6 +73,7 @@ class Ranking:
     ranked_offsets: Int
     new_score: NDArray[np.bool_]
     averaged: bool
+    missing: Float
 
     @cached_property
     def rank(self) -> Int:
@@ -97,24 +99,54 @@ class Ranking:
         if self.new_score.all():
             return 0.0
         of_runs = np.append(self.runs.starts, self.ranked.shape[0])
-        tied = _different_pairs(self.ranked, of_runs)
-        return tied / _different_pairs(self.ranked, self.ranked_offsets) if tied else 0.0
+        tied = int(different_pairs(self.ranked, of_runs).sum())
+        return tied / int(different_pairs(self.ranked, self.ranked_offsets).sum()) if tied else 0.0
+
+    def complete(self) -> tuple[Float, Int]:
+        """Return the grades of all rows in rank order, and the index of the run of equal scores of each row.
+
+        Rows that were not retrieved are tied at the end of their query.
+        """
+        n_missing = np.diff(self.offsets) - np.diff(self.ranked_offsets)
+        at = np.repeat(self.ranked_offsets[1:], n_missing)
+        first = np.zeros(self.missing.shape[0], dtype=np.bool_)
+        first[np.cumsum(n_missing)[n_missing > 0] - n_missing[n_missing > 0]] = True
+        return np.insert(self.ranked, at, self.missing), np.cumsum(np.insert(self.new_score, at, first))
 
 
-def _different_pairs(grades: Float, offsets: Int) -> int:
-    """Return the number of pairs of different grades within segments."""
+def different_pairs(grades: Float, offsets: Int) -> Int:
+    """Return the number of pairs of different grades within each segment."""
     lengths = np.diff(offsets)
-    if not (lengths > 1).all():
-        grades = grades[np.repeat(lengths > 1, lengths)]
-        lengths = lengths[lengths > 1]
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
-    # all pairs of a segment minus pairs with equal grades: (n^2 - sum n_g^2) / 2 for n rows, n_g of them with grade g
     ordered = grades[sort_segments(grades, offsets)]
     new = np.ones(ordered.shape[0], dtype=np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
-    new[offsets[:-1]] = True
-    alike = np.diff(np.flatnonzero(new), append=ordered.shape[0])
-    return int((lengths * lengths).sum() - (alike * alike).sum()) // 2
+    new[offsets[:-1][lengths > 0]] = True
+    starts = np.flatnonzero(new)
+    alike = np.diff(starts, append=ordered.shape[0])
+    # all pairs of a segment minus pairs with equal grades: (n^2 - sum n_g^2) / 2 for n rows, n_g of them with grade g
+    equal: Int = segment_sum(alike * alike, np.searchsorted(starts, offsets))
+    return (lengths * lengths - equal) // 2
+
+
+def inversions(grades: Float, offsets: Int) -> Int:
+    """Return, for each segment, the number of pairs of rows of which the earlier one has the lower grade."""
+    place, query = places_in(offsets) - 1, np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets))
+    levels, level = np.unique(grades, return_inverse=True)
+    found = np.zeros(offsets.shape[0] - 1, dtype=np.int64)
+    step, longest = 1, int(np.diff(offsets).max(initial=0))
+    while step < longest:
+        # count the pairs across the two halves of each block of 2 * step rows; for equal grades the later half is
+        # sorted first, so that such pairs do not count
+        block = query * (longest // (2 * step) + 1) + place // (2 * step)
+        key = np.sort((block * levels.shape[0] + level) * 2 + (place // step % 2 == 0))
+        is_earlier, block = key % 2, key // (2 * levels.shape[0])
+        lower = np.cumsum(is_earlier)
+        starts = np.flatnonzero(np.append(True, block[1:] != block[:-1]))
+        before = np.repeat((lower - is_earlier)[starts], np.diff(starts, append=block.shape[0]))
+        # sorting keeps the rows of a segment together
+        found += segment_sum((lower - before) * (1 - is_earlier), offsets)
+        step *= 2
+    return found
 
 
 def rank_queries(
@@ -140,7 +172,8 @@ def rank_queries(
     if tied:
         _order_ties(order, new_score, ties, docid)
     averaged = tied and ties == "average"
-    return Ranking(grades, offsets, candidates[order], ranked_offsets, new_score, averaged)
+    missing = grades[~retrieved]
+    return Ranking(grades, offsets, candidates[order], ranked_offsets, new_score, averaged, missing)
 
 
 def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDArray[Any] | None) -> None:

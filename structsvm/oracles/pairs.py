@@ -54,7 +54,7 @@ class Pairs:
 
     label: ClassVar[str] = "pairs"
     usual_C: ClassVar[float] = 10.0
-    measure: ClassVar[str] = "roc"
+    measure: ClassVar[str] = "pairs"
     cutoff: ClassVar[str] = "never"
 
     normalize: Literal["pairs", "query"] = "pairs"

@@ -238,3 +238,32 @@ def test_a_search_whose_model_ties_many_rows_says_so():
     ):
         with pytest.warns(UserWarning, match=r"CV, training rows: \d\d % of the pairs .* have equal scores"):
             search.fit(x, y, qid=qid)
+
+
+def star_ratings():
+    """Return queries with labels 1 to 5, so that every document is relevant at the usual threshold, and one feature
+    that matters among large ones."""
+    rng = np.random.default_rng(0)
+    rows, query = rng.normal(size=(240, 4)) * [0.02, 1, 1, 1], np.repeat(np.arange(20), 12)
+    labels = np.digitize(rows[:, 0] * 50 + rng.normal(size=240) * 0.3, [-1.5, -0.5, 0.5, 1.5]) + 1
+    return rows, labels, query
+
+
+@pytest.mark.parametrize("loss", ["pairs", "ndcg@10"])
+def test_the_measure_of_the_loss_chooses_for_star_ratings(loss):
+    """The chosen C is the best by the loss's own measure, and ``score`` is that measure."""
+    rows, labels, query = star_ratings()
+    model = structsvm.StructuralRankerCV(loss, Cs=[1e-3, 1e3], cv=4).fit(rows, labels, qid=query)
+    assert (model.scoring_, model.C_) == (loss, 1e3)
+    means = model.scores_.mean(axis=0)
+    assert means[1] > means[0] + 0.05
+    scores = model.predict(rows)
+    assert model.score(rows, labels, qid=query) == evaluate(loss, labels, scores, qid=query).mean
+
+
+def test_a_measure_that_no_ranking_changes_is_refused():
+    rows, labels, query = star_ratings()
+    for scoring in ("map", "roc", "precision@3"):
+        model = structsvm.StructuralRankerCV("pairs", scoring=scoring, Cs=[1e-3, 1e3])
+        rejected("same value for all; choose by pairs", model.fit, rows, labels, qid=query)
+    assert structsvm.StructuralRankerCV("map", Cs=[1.0], relevance=4).fit(rows, labels, qid=query).C_ == 1

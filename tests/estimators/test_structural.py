@@ -301,7 +301,7 @@ class Described:
 @pytest.mark.parametrize(
     ("loss", "measure"),
     [(name.replace("@k", "@3"), None) for name in LOSSES]
-    + [("pairs", "roc"), (Described(), "map")]
+    + [("pairs", "pairs"), (Described(), "map")]
     + [(Described(measure="ndcg@2"), "ndcg@2"), (Described(measure="roc", label="map"), "roc")]
     + [(Described(label="mine", k=3), "map"), (Described(label="roc", k=3), "map")]
     + [(Described(label="err", k=3), "err@3")],

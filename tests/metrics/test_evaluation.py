@@ -44,7 +44,7 @@ def slow_dcg(grades, k, convention):
 def slow(name, y, s, docid, convention, relevance, ties, max_grade):
     """Return the value of one query, or None if its labels define no value."""
     base, _, depth = name.partition("@")
-    k = int(depth) if depth else len(y)
+    k = int(depth) if depth.isdigit() else len(y)
     if convention == "trec":
         s = [float(np.float32(v)) for v in s]
     labels = ranked(y, s, ties, docid)
@@ -70,13 +70,39 @@ def slow(name, y, s, docid, convention, relevance, ties, max_grade):
         if not pairs:
             return None
         return sum(1.0 if s[i] > s[j] else 0.5 if s[i] == s[j] else 0.0 for i, j in pairs) / len(pairs)
+    if base == "pairs":
+        pairs = [(i, j) for i in range(len(y)) for j in range(len(y)) if y[i] > y[j]]
+        if not pairs:
+            return None
+        # the order of equal scores does not count
+        return sum(1.0 if s[i] > s[j] else 0.5 if s[i] == s[j] else 0.0 for i, j in pairs) / len(pairs)
     if n_relevant == 0:
         return None
+    if base == "rbp":
+        p = float(depth)
+        return sum((1 - p) * p**i for i, grade in enumerate(labels) if grade >= relevance)
+    if base == "iprec":  # the loop of trec_eval, from the last rank to the first
+        wanted, found, best = int(float(depth) * n_relevant + 0.9), sum(v >= relevance for v in labels), 0.0
+        for i in range(len(labels), 0, -1):
+            if found < wanted or found == 0:
+                break
+            best = max(best, found / i)
+            found -= labels[i - 1] >= relevance
+        return best
+    if base.startswith("set_"):
+        found = sum(v >= relevance for v in labels)
+        precision, recall = found / max(len(labels), 1), found / n_relevant
+        f = 2 * precision * recall / (precision + recall) if found else 0.0
+        return {"set_precision": precision, "set_recall": recall, "set_f": f}[base]
+    if base == "rprec":
+        return sum(v >= relevance for v in labels[:n_relevant]) / n_relevant
     hits = [i for i, grade in enumerate(labels[:k], start=1) if grade >= relevance]
     if base == "map":
         return sum((n + 1) / i for n, i in enumerate(hits)) / n_relevant
     if base == "mrr":
         return 1 / hits[0] if hits else 0.0
+    if base == "success":
+        return float(bool(hits))
     return len(hits) / (k if base == "precision" else n_relevant)
 
 
@@ -95,7 +121,17 @@ NAMES = [
     "err",
     "err@3",
     "roc",
+    "pairs",
+    "success@1",
+    "success@3",
+    "rprec",
+    "rbp@0.8",
+    "set_precision",
+    "set_recall",
+    "set_f",
 ]
+IN_ONE_ORDER = ["iprec@0.0", "iprec@0.3", "iprec@1.0"]
+"""Measures without a mean over the orders of tied rows."""
 
 documents = st.lists(
     st.tuples(
@@ -123,7 +159,7 @@ def test_every_measure_equals_its_slow_twin(rows, convention, relevance, ties, w
     rows = [row for row in rows if (row[0], row[3]) not in seen and not seen.add((row[0], row[3]))]
     qid, y, s, docid = map(list, zip(*rows, strict=True))
     options = {"convention": convention, "relevance": relevance, "max_grade": 4}
-    for name in NAMES:
+    for name in NAMES + IN_ONE_ORDER:
         expected = []
         for query in dict.fromkeys(qid):
             at = [i for i in range(len(y)) if qid[i] == query]
@@ -187,7 +223,7 @@ def test_several_measures_are_those_one_by_one():
 
 def test_names_in_the_list_all_work():
     for name in available_metrics():
-        mean = evaluate(name.replace("@k", "@2"), [0, 1, 1], [1, 2, 3], qid=0).mean
+        mean = evaluate(name.replace("@k", "@2").replace("@p", "@0.5"), [0, 1, 1], [1, 2, 3], qid=0).mean
         assert 0 < mean <= 1 + 1 / math.log2(3)
 
 
@@ -240,7 +276,7 @@ def test_odd_but_legal_docids_and_scores():
     # nothing retrieved at all: no value for the ranking, but the query counts
     for name in NAMES:
         lost = evaluate(name, [1, 0, 1, 0], [-math.inf, -math.inf, 2, 1], qid=[1, 1, 2, 2], empty="skip")
-        assert lost.per_query[0] == (0.5 if name == "roc" else 0.0)
+        assert lost.per_query[0] == (0.5 if name in ("roc", "pairs") else 0.0)
 
 
 SMALL = st.lists(

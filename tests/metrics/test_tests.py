@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from structsvm.metrics import tests
+from structsvm.cli.studies.folds import MethodResult
+from structsvm.metrics import compare, evaluate, tests
+from structsvm.metrics.estimates import estimate_of
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse
+from structsvm.readers import make_ranking
 
 ALPHA = 0.05
 EACH = {
@@ -143,3 +146,30 @@ def test_an_interval_contains_its_mean_and_is_clipped_by_the_range_only(seed):
     low, high = found.interval(0.9, bounds)
     assert (low, high) == pytest.approx((max(bounds[0], expected[0]), min(bounds[1], expected[1])))
     assert low <= found.mean <= high
+
+
+def minus_rank_of_the_first_good(y, scores):
+    good = np.flatnonzero(y[np.argsort(-scores, kind="stable")] >= 2)
+    return -float(good[0] if good.size else y.size)
+
+
+@pytest.mark.parametrize("measure", ["ndcg@3", "dcg@3", "precision@1", minus_rank_of_the_first_good])
+def test_every_door_gives_the_same_interval_for_the_same_values(measure):
+    """``evaluate``, ``estimate`` (without its factor), ``compare`` and the studies of the command line."""
+    data = make_ranking(12, 8, 4, grades=4, noise=2.0, random_state=3)
+    one, other = (evaluate(measure, data.y, data.X[:, j], qid=data.qid) for j in (0, 1))
+    named = isinstance(measure, str) and not measure.startswith("dcg")
+    low, high = stats.t.interval(0.95, 11, one.per_query.mean(), stats.sem(one.per_query))
+    expected = (max(low, 0.0), min(high, 1.0)) if named else (low, high)
+    assert one.interval() == pytest.approx(expected)
+    found = estimate_of(one, baseline=other.per_query, wider=1.0)
+    assert (found.lower, found.upper) == pytest.approx(expected)
+    apart = one.per_query - other.per_query
+    low, high = stats.t.interval(0.95, 11, apart.mean(), stats.sem(apart))
+    expected = (max(low, -1.0), min(high, 1.0)) if named else (low, high)
+    for same in (found.difference, compare(one, other, test="t"), compare(one, other)):
+        assert (same.lower, same.upper) == pytest.approx(expected)
+        assert same.lower <= same.mean_difference <= same.upper
+    if isinstance(measure, str):
+        cells = ({"test": {"values": {measure: one.per_query}, "query_ids": one.query_ids}},)
+        assert MethodResult("mine", cells).result(measure).interval() == pytest.approx(one.interval())

@@ -8,7 +8,9 @@ import pytest
 from structsvm.metrics import evaluate
 
 DEPTHS = (1, 3, 5, 10, 30)
-WHOLE, CUT = ("map", "recip_rank", "ndcg"), ("P", "recall", "ndcg_cut", "map_cut")
+WHOLE = ("map", "recip_rank", "ndcg", "Rprec", "set_P", "set_recall", "set_F")
+CUT = ("P", "recall", "ndcg_cut", "map_cut", "success")
+LEVELS = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
 
 
 def random_case(seed):
@@ -42,8 +44,8 @@ def random_case(seed):
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_every_measure_equals_trec_eval_on_random_runs(level):
     pytrec_eval = pytest.importorskip("pytrec_eval")
-    measures = {*WHOLE, *(f"{name}.{','.join(map(str, DEPTHS))}" for name in CUT)}
-    names = [*WHOLE, *(f"{name}_{k}" for name in CUT for k in DEPTHS)]
+    measures = {*WHOLE, "iprec_at_recall", *(f"{name}.{','.join(map(str, DEPTHS))}" for name in CUT)}
+    names = [*WHOLE, *LEVELS, *(f"{name}_{k}" for name in CUT for k in DEPTHS)]
     for seed in range(level * 110, level * 110 + 110):
         qrels, run, (qid, docid, grades, scores) = random_case(seed)
         truth = pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=level).evaluate(run)
@@ -94,7 +96,7 @@ def test_printed_digits_of_trec_eval(printed, qrels, run, depth, level, least, s
     results, compared = {}, 0
     for line in (folder / printed).read_text().splitlines():
         name, query, value = line.split()
-        if name not in WHOLE and name.rpartition("_")[0] not in CUT:
+        if name not in WHOLE and name.rpartition("_")[0] not in (*CUT, "iprec_at_recall"):
             continue
         if name not in results:
             results[name] = evaluate(name, **rows, relevance=level)

@@ -124,6 +124,16 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
     return name
 
 
+def measure_of(name: str) -> str | None:
+    """Return the measure that belongs to the loss of a method; None for a method without a ranking loss."""
+    if name.startswith(("svm-", "tree")):
+        measure = structsvm.StructuralRanker(name.partition("-")[2] or "map")._measure()
+        return str(measure)
+    if name.startswith(("ranksvm", "sgd", "lcra")):
+        return "pairs"
+    return "ndcg@10" if name in STOPPED_EARLY else None
+
+
 def takes_missing(name: str) -> bool:
     """Return whether a method can learn from missing features directly."""
     return name == "lightgbm" or _is_tree(name)

@@ -50,7 +50,7 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
     """
     measures = results.measures
     record: dict[str, Any] = {
-        "select": measures.select,
+        "select": measures.select or results.selecting,
         "convention": measures.convention,
         "relevance": measures.relevance,
         "baseline": results.baseline,
@@ -116,7 +116,7 @@ def page(results: Results, title: str) -> str:
             for m in results.methods
         ],
         curves=[
-            figures.against_C(dict(group), measure=results.measures.select)
+            figures.against_C(dict(group), measure=results.selecting)
             for group in _groups([(m.name, (*m.curve(), m.best()[0])) for m in with_C])
         ],
         Cs=[[m.name, *(f"{C:.3g}" for C in m.Cs)] for m in with_C],

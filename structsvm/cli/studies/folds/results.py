@@ -27,6 +27,7 @@ from structsvm.cli.studies.folds.methods import (
     Training,
     check_method,
     full_name,
+    measure_of,
     takes_missing,
     walk,
 )
@@ -36,7 +37,7 @@ from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
 from structsvm.metrics import Comparison, compare, holm
 from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
-from structsvm.metrics.evaluation import bounds_of, evaluate_part
+from structsvm.metrics.evaluation import bounds_of, check_distinguishes, evaluate_part
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import Leaders, leaders
 from structsvm.protocols import Float
@@ -47,9 +48,12 @@ _FORMAT = 7  # increase when the content of a cell, or its computation, changes
 
 @dataclass(frozen=True)
 class Measures:
-    """The measures of a study (``select`` chooses C, ``report`` is for the test queries) and their convention."""
+    """The measures of a study, and their convention.
 
-    select: str = "map"
+    ``select`` chooses C; None means the measure of the loss of each method. ``report`` is for the test queries.
+    """
+
+    select: str | None = None
     report: tuple[str, ...] = ("map", "ndcg@10")
     convention: str = "trec"
     relevance: float = 1.0
@@ -59,6 +63,10 @@ class Measures:
     def rules(self) -> dict[str, Any]:
         """The arguments of ``evaluate_part`` that all measures share."""
         return {"convention": self.convention, "relevance": self.relevance}
+
+    def choosing(self, method: str) -> str:
+        """Return the measure that chooses C of a method; the first of ``report`` if its loss has none."""
+        return self.select or measure_of(method) or self.report[0]
 
     def values(self, name: str, data: QueryData, scores: Float, *, choosing: bool = False) -> Float:
         """Return one value per query.
@@ -74,7 +82,8 @@ class Measures:
         check_selection(self.selection)
         if not self.report:
             raise BadInput("metrics", "expected at least one measure, got none")
-        for argument, names in (("select", (self.select,)), ("metric", self.report)):
+        select = () if self.select is None else (self.select,)
+        for argument, names in (("select", select), ("metric", self.report)):
             for name in names:
                 try:
                     evaluate_part(name, [1, 0], [1.0, 0.0], qid=0, **self.rules)
@@ -158,6 +167,12 @@ class Results:
     computed: int
 
     @property
+    def selecting(self) -> str:
+        """The measures that chose C, separated by commas."""
+        trained = [m.name for m in self.methods if m.cells[0]["grid"][0] is not None]
+        return ", ".join(dict.fromkeys(map(self.measures.choosing, trained)))
+
+    @property
     def baseline(self) -> str:
         """The first baseline."""
         return self.baselines[0]
@@ -196,13 +211,15 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
     wider = WIDER if len(sizes) > 1 else 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the command itself warns about too few queries
-        return estimate_of(_as_result(results.measures.select, values), baseline=baseline, wider=wider)
+        held = _as_result(results.measures.choosing(methods[0].name), values)
+        return estimate_of(held, baseline=baseline, wider=wider)
 
 
 def values_of_baseline(
     baseline: str, folds: Sequence[Fold], measures: Measures, fill: Fill, columns: Mapping[str, Any]
 ) -> Float:
     """Return the measure of a feature, a model or a run for each validation query."""
+    assert measures.select is not None
     names = (measures.select,)
     found = measure_fixed(baseline, folds, "validation", names, fill, columns, **measures.rules)
     return np.concatenate([one.values[measures.select] for one in found])
@@ -480,9 +497,11 @@ def _compute(
 def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     grid, measures, training, fill, columns, _ = plan
     data = load_fold(fold, fill, columns)
+    select = measures.choosing(name)
+    check_distinguishes("select", select, data.train.y, data.train.qid, **measures.rules)
 
     def selected(part: QueryData, scores: Float) -> Any:
-        return measures.values(measures.select, part, scores, choosing=True).mean()
+        return measures.values(select, part, scores, choosing=True).mean()
 
     check_method(name, relevance=training.relevance)  # load the library before the timing starts
     candidates, per_candidate = [], []
@@ -490,7 +509,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         for candidate in walk(name, grid, data.train, data.validation, training, selected):
             scores = candidate.model.predict(data.validation.X, qid=data.validation.qid)
             candidates.append(candidate)
-            per_candidate.append(measures.values(measures.select, data.validation, scores, choosing=True))
+            per_candidate.append(measures.values(select, data.validation, scores, choosing=True))
     except ValueError as error:
         if not isinstance(error, BadInput):
             raise BadInput(f"{fold.name}, {name}", f"{error}") from None
