@@ -38,14 +38,22 @@ class Voting(Group):
     ] = "matched"
     cluster: Annotated[
         str | None,
-        "Adjacent votes that count as one: those of a question, of a judge, or none. (default: question, if known)",
+        "Adjacent votes that count as one: those of a question, of a judge, or none. (default: judge if they voted one "
+        "after the other, else question, if known)",
     ] = None
+    repeats: Annotated[
+        bool,
+        "Count further votes on a question, too; their number must not depend on the answers. (default: the first "
+        "vote of each pair, question and order)",
+    ] = False
     columns: ColumnNames = None
 
     @property
     def rules(self) -> dict[str, Any]:
         """The arguments of ``arena`` and ``next_pairs``."""
-        return {name: getattr(self, name) for name in ("alpha", "epsilon", "top", "order", "cluster")}
+        return {
+            name: getattr(self, name) for name in ("alpha", "epsilon", "top", "order", "cluster", "repeats")
+        }
 
     def read(self, path: Path) -> Any:
         """Return the votes of a file."""

@@ -46,7 +46,7 @@ def next_pairs(
     random_state : int, Generator or None, default=0
         Seed of the order within pairs and of the questions; an integer is combined with the number of votes.
     **options
-        ``alpha``, ``epsilon``, ``top``, ``order`` and ``cluster`` as in :func:`arena`.
+        ``alpha``, ``epsilon``, ``top``, ``order``, ``cluster`` and ``repeats`` as in :func:`arena`.
 
     Returns
     -------
@@ -91,8 +91,8 @@ def next_pairs(
         fresh = [question for question in known if question not in had]
         if not fresh:
             warnings.warn(
-                f"{votes.models[i]} and {votes.models[j]} were asked all {len(known)} questions: repeats affect only "
-                "the strengths (unless cluster is 'none' or 'judge'), so give more questions",
+                f"{votes.models[i]} and {votes.models[j]} were asked all {len(known)} questions: repeats do not "
+                "count (unless cluster is 'none' or 'judge'), so give more questions",
                 stacklevel=2,
             )
             had.clear()

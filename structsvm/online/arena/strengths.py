@@ -1,6 +1,7 @@
 """Strengths of a Bradley-Terry model with an advantage for the model shown first: intervals, ranks and fit."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,6 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable import compiled
 from structsvm.common.portable.arrays import matmul, products
 from structsvm.common.portable.cholesky import factor, inverse, solve
-from structsvm.common.portable.elementary import log
 from structsvm.online.arena.votes import Votes
 from structsvm.protocols import Float, Int
 
@@ -185,35 +185,55 @@ def _ranks(strength: Float, covariance: Float) -> tuple[Int, Int]:
     return 1 + above.sum(axis=0), k - above.sum(axis=1)
 
 
-def fit_p_value(votes: Votes, random_state: int = 0) -> float | None:
-    """Return the p-value of the hypothesis that the votes follow a Bradley-Terry model, by a parametric bootstrap.
+def neutral_wins(votes: Votes) -> Float:
+    """Return the matrix of wins without the estimated advantage of the model shown first."""
+    plays, won = votes.tables()
+    theta = _fit(plays, won, True)[0]
+    excess = win_rates(theta[:-1], theta[-1]) - win_rates(theta[:-1], 0.0)
+    ahead = np.clip(won - plays * excess, 0.0, plays)
+    return np.asarray(ahead + (plays - ahead).T)
 
-    The votes are compared with 99 data sets sampled from the fitted model. A tie counts as half a win for each model.
+
+def fit_p_value(
+    votes: Votes, cluster: str | None = None, with_order: bool = True, random_state: int = 0
+) -> float | None:
+    """Return the p-value of the hypothesis that the votes follow a Bradley-Terry model, by a bootstrap of clusters.
+
+    The model and the clusters are those of :func:`strengths`. The statistic is the sum over pairs of the squared
+    residual wins, in units of their variance, after the estimation of strengths and order. It is compared with 99
+    draws in which the residuals of each cluster have a random sign, which keeps the dependence of its votes (score
+    bootstrap: Kline and Santos, *A score based approach to wild bootstrap inference*, J. Econometric Methods 2012).
     Return None for fewer than three or more than 100 models, and if the votes do not connect all models.
     """
-    k = len(votes.models)
+    from scipy.sparse import csr_array
+
+    k, n = len(votes.models), len(votes)
     if not 3 <= k <= _MOST_TESTED or components(votes).max() > 0:
         return None
-    plays, won = votes.tables()[0], votes.wins()
-    plays = plays + plays.T
-    upper = np.triu_indices(k, 1)
-    rng = np.random.default_rng(random_state)
+    codes = votes.clusters(cluster)[1]
+    codes = np.arange(n) if codes is None else np.unique(codes, return_inverse=True)[1]
+    theta, hessian = _fit(*votes.tables(), with_order)
+    first, second = votes.first, votes.second
+    p = win_rates(theta[:k], theta[k])[first, second]
+    pair = np.unique(np.minimum(first, second) * k + np.maximum(first, second), return_inverse=True)[1]
+    m, sign = int(pair.max()) + 1, np.where(first < second, 1.0, -1.0)
+    # the gradient of a vote: its residual for its pair, its models and the order term; then its information
+    rest, slope = votes.share - p, p * (1.0 - p)
+    values = np.concatenate([sign * rest, rest, -rest, rest * with_order])
+    columns = np.concatenate([pair, m + first, m + second, np.full(n, m + k)])
+    gradients = csr_array((values, (np.tile(codes, 4), columns)), shape=(int(codes.max()) + 1, m + k + 1))
+    values = sign * slope * np.array([[1.0], [-1.0], [with_order]])
+    columns = np.concatenate([first, second, np.full(n, k)])
+    cross = csr_array((values.ravel(), (np.tile(pair, 3), columns)), shape=(m, k + 1)).toarray()
+    # the estimates of strengths and order take their part of the residuals
+    taken = matmul(cross, inverse(hessian))
+    variance = np.bincount(pair, slope)
 
-    def distance(won: Float) -> tuple[float, Float]:
-        """Return half the deviance of the fitted model, and its probabilities."""
-        half = np.triu(plays, 1)
-        p = win_rates(_fit(half, np.triu(won, 1), False)[0][:k], 0.0)
-        share = won / np.maximum(plays, 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(won > 0, won * log(share / p), 0.0)
-        return float(terms.sum()), p
+    def distance(signs: Any) -> float:
+        total = gradients.T @ signs
+        return float(((total[:m] - products(taken, total[m:])) ** 2 / variance).sum())
 
-    # the share of simulated data sets that fit at least as badly as the votes, which count as one of them
-    observed, p = distance(won)
-    reached = 0
-    for _ in range(_REFITS):
-        drawn = np.zeros((k, k))
-        drawn[upper] = rng.binomial(plays[upper].astype(np.int64), p[upper])
-        drawn.T[upper] = plays[upper] - drawn[upper]
-        reached += distance(drawn)[0] >= observed
-    return (1 + reached) / (_REFITS + 1)
+    observed, rng = distance(np.ones(gradients.shape[0])), np.random.default_rng(random_state)
+    # rounding must not separate equal distances
+    draws = [distance(2.0 * rng.integers(2, size=gradients.shape[0]) - 1.0) for _ in range(_REFITS)]
+    return float(1 + sum(one >= observed * (1 - 1e-9) for one in draws)) / (_REFITS + 1)

@@ -11,7 +11,7 @@ from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.portable.elementary import exp, log
 from structsvm.online.arena.evidence import error_of_best, error_of_top, mixture, thresholds
-from structsvm.online.arena.strengths import Strengths, components, fit_p_value, strengths
+from structsvm.online.arena.strengths import Strengths, components, fit_p_value, neutral_wins, strengths
 from structsvm.online.arena.votes import Comparisons, Votes, comparisons
 from structsvm.online.bandits.best_arm import PRIOR, BestArm
 from structsvm.online.statistics.always_valid import counted_sequences
@@ -184,6 +184,7 @@ def arena(
     top: int = 1,
     order: str = "matched",
     cluster: str | None = None,
+    repeats: bool = False,
     unordered: bool = False,
 ) -> Arena:
     """Determine the best of several models from pairwise votes, with an error guarantee that holds at every look.
@@ -206,7 +207,12 @@ def arena(
         verdict.
     cluster : {"question", "judge", "none"}, optional
         Adjacent votes on a pair with the same question (or judge) count as one; with ``"none"`` each vote counts. The
-        default is the question, if it is known.
+        default is the judge if judges voted one after the other, each on questions of their own, otherwise the
+        question, if it is known.
+    repeats : bool, default=False
+        Whether further votes on a question, of one pair in one order, count, too. By default the first one counts: if
+        a question is asked again until an answer fits, the mean of its votes favours that answer. The number of votes
+        on a question must not depend on the answers.
     unordered : bool, default=False
         Whether the order in which the votes were given is unknown. If so, the votes are shuffled, and the verdict is
         valid at one look only.
@@ -246,19 +252,16 @@ def arena(
     name, codes = votes.clusters(cluster)
     if codes is not None and len(np.unique(codes)) < 2:
         raise BadInput("cluster", f"expected votes on several {name}s, got one", "use 'none'", value=name)
-    # If votes are sorted by winner, an early look includes only wins of the model that is sorted first. The order is
-    # tested before votes are matched by order of showing, since matching would hide the sorting.
+    n_given = len(votes)
+    if not repeats:
+        votes = votes.once(name)
     if unordered:
-        votes = _shuffled(votes)
-        _, codes = votes.clusters(cluster)
+        votes = _shuffled(votes, votes.clusters(name)[1])
     else:
-        # test for sorting by winner, and for sorting by whether the model shown first won: for the second test, the two
-        # orders of a pair count as two pairs
-        by_showing = replace(votes, models=[*votes.models] * 2, second=votes.second + n_models)
-        for one in (votes, by_showing):
-            _refuse_sorted(one, comparisons(one, "unknown", cluster))
-    compared = comparisons(votes, order, cluster)
-    bandit, paths = _entered(votes, compared, alpha, epsilon, top)
+        _check_order(votes, name)
+    codes = votes.clusters(name)[1]
+    compared = comparisons(votes, order, name)
+    bandit, paths = _entered(votes, compared, order, alpha, epsilon, top)
     # the largest capital so far depends on the order of the votes: if that is unknown, only the final capital counts
     if unordered:
         bandit.peak = np.array(mixture(bandit.growth))
@@ -275,7 +278,7 @@ def arena(
     excluded = peak.max(axis=0) >= levels[1]
     candidates = best or [model for model, out in zip(names, excluded, strict=True) if not out]
     more = None if decided != -1 or top > 1 else _more(bandit, levels[0], leaders[0])
-    notes = _notes(votes, compared, order, name, board, components(votes), unordered)
+    notes = _notes(votes, compared, order, name, board, components(votes), unordered, n_given)
     strongest = [int(one.models[one.strength.argmax()]) for one in board]
     if decided == -1 and top == 1 and leaders[0] not in strongest:
         notes.append("the votes contradict the leader least, but another model has the largest strength")
@@ -299,7 +302,7 @@ def arena(
         strengths=board,
         pairs=pairs,
         first_shown=float(votes.share.mean()),
-        fit_p_value=fit_p_value(votes),
+        fit_p_value=fit_p_value(votes, name, order != "unknown"),
         n_votes=len(votes),
         n_questions=None if votes.question is None else len(np.unique(votes.question)),
         n_ties=int((votes.share == 0.5).sum()),
@@ -321,12 +324,13 @@ def bandit_of(
     top: int = 1,
     order: str = "matched",
     cluster: str | None = None,
+    repeats: bool = False,
 ) -> BestArm:
     """Return the :class:`~structsvm.online.bandits.BestArm` that chooses the next pairs, in its state after the votes.
 
     Parameters
     ----------
-    votes, alpha, epsilon, top, order, cluster
+    votes, alpha, epsilon, top, order, cluster, repeats
         As for :func:`arena`.
 
     Returns
@@ -339,16 +343,21 @@ def bandit_of(
     >>> bandit_of(votes).best()
     0
     """
-    return _entered(votes, comparisons(votes, order, cluster), alpha, epsilon, top)[0]
+    name = votes.clusters(cluster)[0]
+    if not repeats:
+        votes = votes.once(name)
+    return _entered(votes, comparisons(votes, order, name), order, alpha, epsilon, top)[0]
 
 
 def _entered(
-    votes: Votes, compared: Comparisons, alpha: float, epsilon: float, top: int
+    votes: Votes, compared: Comparisons, order: str, alpha: float, epsilon: float, top: int
 ) -> tuple[BestArm, dict[tuple[int, int], tuple[Int, Float]]]:
     """Return a bandit in the state after the votes, and the evidence of each ordered pair over time."""
     n_models = len(votes.models)
     bandit = BestArm(n_models, alpha=alpha, epsilon=epsilon, top=top)
-    bandit.wins, bandit.t = votes.wins(), len(votes)
+    # in matched order, an advantage of the model shown first must not choose the leader either
+    bandit.wins = neutral_wins(votes) if order == "matched" and len(votes) else votes.wins()
+    bandit.t = len(votes)
     # all comparisons of a pair are added at once, in order, since the evidence of a pair depends on no other pair
     evidence = bandit.evidence()
     paths = {}
@@ -362,21 +371,47 @@ def _entered(
     return bandit, paths
 
 
-def _shuffled(votes: Votes) -> Votes:
-    """Return the votes in random order; votes on one question stay together, as they are one outcome."""
-    rng = np.random.default_rng(0)
-    # votes without a question are shuffled one by one
-    codes = np.arange(len(votes)) if votes.question is None else votes.question
-    order = np.argsort(rng.permutation(int(codes.max()) + 1)[codes], kind="stable")
-    columns: dict[str, Any] = {
-        n: getattr(votes, n) for n in ("first", "second", "share", "question", "judge")
-    }
-    moved: dict[str, Any] = {name: one if one is None else one[order] for name, one in columns.items()}
-    return replace(votes, **moved)
+def _shuffled(votes: Votes, codes: Int | None) -> Votes:
+    """Return the votes in random order; votes of one cluster stay together, as they are one outcome."""
+    codes = np.arange(len(votes)) if codes is None else codes
+    drawn = np.random.default_rng(0).permutation(int(codes.max()) + 1)
+    return votes.take(np.argsort(drawn[codes], kind="stable"))
+
+
+def _check_order(votes: Votes, cluster: str) -> None:
+    """Raise BadInput if the votes look sorted by winner: an early look would include only wins of one model."""
+    n_models = len(votes.models)
+    # Test for sorting by winner, and by whether the model shown first won: then the two orders of a pair count as two
+    # pairs. Matching the orders would hide the sorting.
+    by_showing = replace(votes, models=[*votes.models] * 2, second=votes.second + n_models)
+    for one in (votes, by_showing):
+        whole = comparisons(one, "unknown", cluster)
+        if not votes.in_turns() or votes.judge is None:
+            _refuse_sorted(one, whole)
+            continue
+        # tastes of judges who voted one after the other look sorted: each pair of each judge counts as a pair
+        judge = np.unique(votes.judge, return_inverse=True)[1] * len(one.models)
+        models = one.models * (int(judge.max()) // len(one.models) + 1)
+        within = replace(one, models=models, first=one.first + judge, second=one.second + judge)
+        single = "none" if cluster == "judge" else cluster
+        _refuse_sorted(within, comparisons(within, "unknown", single))
+        if _looks_sorted(one, whole):
+            problem = "expected independent votes, but those of one judge resemble each other"
+            raise BadInput(
+                "votes", problem, "pass {cluster=judge}" if cluster != "judge" else "give a column 'time'"
+            )
 
 
 def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
-    """Raise BadInput if wins and losses of the pairs form too few runs, with p < 0.0001 (Wald and Wolfowitz)."""
+    """Raise BadInput if the votes look sorted by winner."""
+    if _looks_sorted(votes, compared):
+        problem = "expected them in the order in which they were given, but they look sorted by winner"
+        remedy = "give a column 'time' (and 'judge', if judges voted one after the other), or pass {unordered=True}"
+        raise BadInput("votes", problem, remedy)
+
+
+def _looks_sorted(votes: Votes, compared: Comparisons) -> bool:
+    """Return whether wins and losses of the pairs form too few runs, with p < 0.0001 (Wald and Wolfowitz)."""
     # Given n1 wins and n2 losses of a pair in random order, the number of runs has mean 1 + 2 n1 n2 / n and variance
     # 2 n1 n2 (2 n1 n2 - n) / (n^2 (n - 1)). Differences from the mean and variances
     # are summed over the pairs.
@@ -391,9 +426,7 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
             n, product = wins + losses, 2.0 * wins * losses
             excess += int((won[1:] != won[:-1]).sum()) - product / n
             variance += product * (product - n) / (n * n * (n - 1))
-    if variance > 0 and excess < _SORTED * math.sqrt(variance):
-        problem = "expected them in the order in which they were given, but they look sorted by winner"
-        raise BadInput("votes", problem, "give a column 'time', or pass {unordered=True}")
+    return variance > 0 and excess < _SORTED * math.sqrt(variance)
 
 
 def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> list[PairEvidence]:
@@ -481,6 +514,7 @@ def _notes(
     board: list[Strengths],
     part: Int,
     unordered: bool,
+    n_given: int,
 ) -> list[str]:
     """Return the remarks on the votes for :attr:`Arena.notes`."""
     # remarks that affect the verdict come first, then those that affect the strengths
@@ -493,6 +527,13 @@ def _notes(
     if compared.repeated:
         text = f"votes that return to an earlier pair and {cluster}, which count for strengths only"
         notes.append(f"{text}: {compared.repeated:,}")
+    if n_given > len(votes):
+        again = f"votes that ask a question again, which are left out: {n_given - len(votes):,}"
+        notes.append(f"{again}; count them only if their number does not depend on the answers (repeats)")
+    if cluster == "judge" and votes.in_turns():
+        notes.append("judges voted one after the other: adjacent votes of a judge on a pair count as one")
+    if votes.judge is not None and len(np.unique(votes.judge)) == 1:
+        notes.append("all votes are of one judge: the verdict holds for this judge")
     if unordered:
         notes.append("the order of the votes is unknown: the verdict is valid at one look only")
     if len(board) > 1 or part.max() > 0:

@@ -1,6 +1,7 @@
 """Pairwise votes, and the independent comparisons that they form."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -63,9 +64,41 @@ class Votes:
         plays, won = self.tables()
         return np.asarray(won + (plays - won).T)
 
+    def take(self, rows: Int) -> Self:
+        """Return some of the votes, in the order of ``rows``."""
+        columns = {n: getattr(self, n) for n in ("first", "second", "share", "question", "judge")}
+        moved: dict[str, Any] = {name: one if one is None else one[rows] for name, one in columns.items()}
+        return replace(self, **moved)
+
+    def once(self, cluster: str) -> Self:
+        """Return the first vote of each pair, question and order (and judge, if judges are the clusters)."""
+        if self.question is None or cluster == "none":
+            return self
+        key = (self.first * len(self.models) + self.second) * (self.question.max() + 1) + self.question
+        if cluster == "judge" and self.judge is not None:
+            key = np.unique(key, return_inverse=True)[1] * (self.judge.max() + 1) + self.judge
+        return self.take(np.sort(np.unique(key, return_index=True)[1]))
+
+    def in_turns(self) -> bool:
+        """Return whether judges voted one after the other, each on questions of their own."""
+        if self.judge is None or len(self) < 2:
+            return False
+        if self.question is not None:
+            both = np.unique(np.stack([self.question, self.judge]), axis=1)
+            if both.shape[1] > len(np.unique(self.question)):
+                return False
+        # Compare how often a vote follows one of the same judge with the probability of that in random order. This does
+        # not depend on the winners, so the choice of the clusters does not affect the level.
+        sizes = np.unique(self.judge, return_counts=True)[1] / len(self)
+        return bool((np.diff(self.judge) == 0).mean() > (1 + (sizes**2).sum()) / 2)
+
     def clusters(self, cluster: str | None) -> tuple[str, Int | None]:
-        """Return the name and codes of the column that groups dependent votes; by default the question."""
-        name = ("none" if self.question is None else "question") if cluster is None else cluster
+        """Return the name and codes of the column that groups dependent votes.
+
+        By default these are judges if they voted in turns, otherwise the questions.
+        """
+        usual = "judge" if self.in_turns() else "none" if self.question is None else "question"
+        name = usual if cluster is None else cluster
         check_choice("cluster", name, CLUSTERS)
         codes = {"question": self.question, "judge": self.judge, "none": None}[name]
         if name != "none" and codes is None:

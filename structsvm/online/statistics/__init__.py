@@ -22,6 +22,8 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.metrics.tests import holm as holm
+    from structsvm.online.statistics.ab_test import ABTest as ABTest
+    from structsvm.online.statistics.ab_test import ab_test as ab_test
     from structsvm.online.statistics.always_valid import ConfidenceSequence as ConfidenceSequence
     from structsvm.online.statistics.always_valid import confidence_sequence as confidence_sequence
     from structsvm.online.statistics.analysis import Analysis as Analysis

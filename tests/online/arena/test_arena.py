@@ -338,7 +338,7 @@ def test_one_order_alone_allows_no_verdict() -> None:
 
 def test_votes_sorted_by_winner_are_refused_unless_their_order_is_unknown() -> None:
     rows = votes_of("ab1 " * 60 + "ab0 " * 40)
-    message = r"look sorted by winner; give a column 'time', or pass unordered=True"
+    message = r"look sorted by winner; give a column 'time' .*, or pass unordered=True"
     refused(message, arena, rows, order="random")
     found = arena(rows, order="random", unordered=True)
     assert any("one look" in note for note in found.notes)
@@ -376,7 +376,7 @@ def test_what_cannot_be_judged_is_refused(call, message: str) -> None:
 
 def test_questions_are_fresh_for_each_pair_while_there_are_some() -> None:
     votes = Votes(["a", "b"], *np.zeros((2, 0), dtype=int), np.zeros(0))
-    with pytest.warns(UserWarning, match="were asked all 3 questions: repeats affect only the strengths"):
+    with pytest.warns(UserWarning, match="were asked all 3 questions: repeats do not count"):
         asked = [question for *_, question in next_pairs(votes, 6, questions=["q1", "q2", "q3"])]
     assert sorted(asked[:3]) == sorted(asked[3:]) == ["q1", "q2", "q3"]
     had = replace(votes_of("ab1 ba0", question=[0, 1]), questions=("q1", "q3"))
@@ -439,3 +439,96 @@ def test_orders_asked_in_two_passes_are_named():
     first, second = np.repeat([0, 1], 20), np.repeat([1, 0], 20)
     votes = Votes(["a", "b"], first, second, np.repeat([1.0, 0.0], 20), np.tile(np.arange(20), 2))
     assert "sort the votes by question" in arena(votes).verdict
+
+
+def uneven(order: float, seed: int) -> Votes:
+    """Return votes of a Bradley-Terry model with an advantage of the first shown; 90 % of a pair are in one order."""
+    rng = np.random.default_rng(seed)
+    strength = rng.normal(0, 0.5, 5)
+    i = rng.integers(5, size=800)
+    j = (i + rng.integers(1, 5, size=800)) % 5
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    first = np.where((rng.random(800) < 0.9) != ((low + high) % 2 == 1), low, high)
+    second = low + high - first
+    won = rng.random(800) < 1 / (1 + np.exp(strength[second] - strength[first] - order))
+    return Votes([*"abcde"], first, second, won.astype(float))
+
+
+def by_question(spread: float, seed: int) -> Votes:
+    """Return five votes on each of 160 questions, whose effects on the strengths they share."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(5, size=160)
+    second = (first + rng.integers(1, 5, size=160)) % 5
+    strength = rng.normal(0, 0.5, 5) + rng.normal(0, spread, (160, 5))
+    odds = np.take_along_axis(strength, first[:, None], 1) - np.take_along_axis(strength, second[:, None], 1)
+    share = (rng.random((160, 5)) < 1 / (1 + np.exp(-odds))).astype(float).ravel()
+    return Votes(
+        [*"abcde"], *(np.repeat(one, 5) for one in (first, second)), share, np.repeat(np.arange(160), 5)
+    )
+
+
+@pytest.mark.parametrize("world", [lambda seed: uneven(1.0, seed), lambda seed: by_question(2.0, seed)])
+def test_the_fit_keeps_its_level_with_uneven_orders_and_several_votes_per_question(world) -> None:
+    n = 60
+    rejected = np.mean([fit_p_value(world(seed)) <= 0.05 for seed in range(n)])
+    assert rejected <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+
+
+def asked_until_won(seed: int) -> Votes:
+    """Return votes of equal models, in which a question is asked up to three times until the first shown wins."""
+    rng, rows = np.random.default_rng(seed), []
+    for question in range(150):
+        for _ in range(3):
+            rows.append((rng.random() < 0.5, question))
+            if rows[-1][0]:
+                break
+    won, question = np.array(rows, dtype=float).T
+    first = np.zeros(len(won), dtype=np.int64)
+    return Votes(["a", "b"], first, first + 1, won, question.astype(np.int64))
+
+
+def test_only_the_first_vote_on_a_question_counts_unless_more_are_declared_independent() -> None:
+    found = [arena(asked_until_won(seed), order="random") for seed in range(20)]
+    assert sum(bool(one.best) for one in found) <= 3
+    assert all(one.n_votes == 150 for one in found)
+    assert "ask a question again, which are left out" in found[0].notes[0]
+    counted = [arena(asked_until_won(seed), order="random", repeats=True) for seed in range(20)]
+    assert sum(bool(one.best) for one in counted) > 10
+    both = votes_of("ab1 ba1 ab0 ac1", question=[0, 0, 0, 1])
+    assert both.once("question").share.tolist() == [1, 1, 1]
+    assert len(both.once("none")) == 4
+
+
+def judged_in_turns(seed: int) -> Votes:
+    """Return votes of 20 judges with tastes, 50 each, one after the other; the models are equal."""
+    rng = np.random.default_rng(seed)
+    won = (rng.random(1000) < np.repeat(rng.beta(2, 2, 20), 50)).astype(float)
+    first = rng.integers(0, 2, 1000)
+    share = np.where(first == 0, won, 1 - won)
+    return Votes(["x", "y"], first, 1 - first, share, judge=np.repeat(np.arange(20), 50))
+
+
+def test_judges_who_vote_in_turns_count_once_each() -> None:
+    for unordered in (False, True):
+        found = [arena(judged_in_turns(seed), order="random", unordered=unordered) for seed in range(20)]
+        assert not any(one.best for one in found)
+        assert {one.cluster for one in found} == {"judge"}
+    refused(
+        "those of one judge resemble each other; pass cluster=judge",
+        arena,
+        judged_in_turns(0),
+        cluster="none",
+    )
+    votes = judged_in_turns(1)
+    mixed = votes.take(np.random.default_rng(0).permutation(1000))
+    assert (mixed.in_turns(), arena(mixed, order="random").cluster) == (False, "none")
+    # each judge's votes sorted by winner
+    rows = np.lexsort([np.where(votes.first == 0, votes.share, 1 - votes.share), votes.judge])
+    refused("look sorted by winner", arena, votes.take(rows), order="random")
+
+
+def test_an_advantage_of_the_first_shown_does_not_choose_the_leader() -> None:
+    # b is better, but a was shown first in most votes, which wins more often
+    votes = votes_of("ab1 ab1 ab1 ab0 " * 30 + "ba1 ba1 ba1 ba1 ba1 ba1 ba1 ba1 ba1 ba0 " * 3)
+    assert votes.wins()[0, 1] > votes.wins()[1, 0]
+    assert bandit_of(votes, order="matched").best() == 1
