@@ -7,6 +7,7 @@ from structsvm.common.lazy import attach
 if TYPE_CHECKING:
     from structsvm.online.arena.asking import add_models as add_models
     from structsvm.online.arena.asking import next_pairs as next_pairs
+    from structsvm.online.arena.judges import Agreement as Agreement
     from structsvm.online.arena.reading import read_votes as read_votes
     from structsvm.online.arena.strengths import Strengths as Strengths
     from structsvm.online.arena.verdict import Arena as Arena

@@ -11,6 +11,8 @@ _ELO = 173.71779276130073  # 400 / ln 10
 _MOST_DRAWN = 30
 """Largest number of models in a figure, and in the table of pairs."""
 
+_JUDGES = ("judge", "votes", "kappa with others", "same winner in both orders")
+
 _MOST_PARTS = 4
 """Largest number of connected components for which figures are drawn."""
 
@@ -29,9 +31,25 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
     for row in result.rows():
         won = f"{row['win_rate']:.0%} of {row['votes']:,}"
         rows.append([row["model"], strength_text(row, elo), rank_text(row), won])
-    w0, w1, w2 = (max(len(row[k]) for row in rows) for k in range(3))
-    lines += [f"{a:{w0}}  {b:{w1}}  {c:{w2}}  {d}".rstrip() for a, b, c, d in rows]
+    lines += _aligned(rows)
+    if result.judges:
+        lines += ["", *_aligned([list(_JUDGES), *_judges(result)])]
     return lines + [f"note: {text}" for text in notes(result)]
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Return a table of four columns as lines."""
+    w0, w1, w2 = (max(len(row[k]) for row in rows) for k in range(3))
+    return [f"{a:{w0}}  {b:{w1}}  {c:{w2}}  {d}".rstrip() for a, b, c, d in rows]
+
+
+def _judges(result: Arena) -> list[list[str]]:
+    """Return the table of the judges."""
+    text = lambda value, form: "" if value is None else format(value, form)  # noqa: E731
+    return [
+        [one.judge, f"{one.n_votes:,}", text(one.kappa, "+.2f"), text(one.consistency, ".0%")]
+        for one in result.judges
+    ]
 
 
 def notes(result: Arena) -> list[str]:
@@ -121,6 +139,9 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
             "its line reaches the mark."
         )
         sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
+    if result.judges:
+        columns = [pages.Column(title, numeric=k > 0) for k, title in enumerate(_JUDGES)]
+        sections.append(pages.section("Judges", pages.table(columns, _judges(result))))
     votes, verdict, order = summary(result, elo=elo)[:3]
     lead = f"{verdict}. {votes}. {order[0].upper()}{order[1:]}."
     remarks = [pages.paragraph(text, small=True) for text in notes(result)]

@@ -126,15 +126,17 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     models = list(dict.fromkeys(model for k in order for model in (first[k], second[k])))
     index = {model: k for k, model in enumerate(models)}
     questions, question = _coded([read["question"][k] for k in order] if "question" in read else [])
+    judges, judge = _coded([read["judge"][k] for k in order] if "judge" in read else [])
     return Votes(
         models,
         np.array([index[first[k]] for k in order], dtype=np.int64),
         np.array([index[second[k]] for k in order], dtype=np.int64),
         share[order],
         question,
-        _coded([read["judge"][k] for k in order] if "judge" in read else [])[1],
+        judge,
         questions,
         dropped,
+        judges,
     )
 
 

@@ -11,6 +11,7 @@ from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.portable.elementary import exp, log
 from structsvm.online.arena.evidence import error_of_best, error_of_top, mixture, thresholds
+from structsvm.online.arena.judges import Agreement, agreements
 from structsvm.online.arena.strengths import Strengths, components, fit_p_value, neutral_wins, strengths
 from structsvm.online.arena.votes import Comparisons, Votes, comparisons
 from structsvm.online.bandits.best_arm import PRIOR, BestArm
@@ -86,6 +87,8 @@ class Arena:
         p-value of "the votes follow a Bradley-Terry model"; if it is small, trust the pairs, not the strengths.
     n_votes, n_questions, n_ties : int
         Numbers of votes, of distinct questions (None if the votes have no questions) and of ties.
+    judges : list of Agreement
+        Agreement of each judge with the others and with itself; empty unless judges and questions are known.
     notes : list of str
         Remarks on the votes that affect how to read the verdict and the strengths.
 
@@ -111,6 +114,7 @@ class Arena:
     alpha: float
     order: str
     cluster: str
+    judges: list[Agreement]
     notes: list[str]
     votes: Votes
     threshold: float
@@ -169,6 +173,7 @@ class Arena:
             "models": [_finite(row) for row in self.rows()],
             "order_effect": [_finite({"log_odds": s.order, "error": s.order_error}) for s in self.strengths],
             "pairs": [vars(pair) for pair in self.pairs],
+            "judges": [vars(judge) for judge in self.judges],
         }
 
 
@@ -252,7 +257,7 @@ def arena(
     name, codes = votes.clusters(cluster)
     if codes is not None and len(np.unique(codes)) < 2:
         raise BadInput("cluster", f"expected votes on several {name}s, got one", "use 'none'", value=name)
-    n_given = len(votes)
+    n_given, judges = len(votes), agreements(votes)
     if not repeats:
         votes = votes.once(name)
     if unordered:
@@ -309,6 +314,7 @@ def arena(
         alpha=alpha,
         order=order,
         cluster=name,
+        judges=judges,
         notes=notes,
         votes=votes,
         threshold=levels[0],

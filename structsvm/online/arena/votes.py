@@ -29,6 +29,8 @@ class Votes:
         Codes of the question and of the judge, if they are known.
     questions : tuple of str
         The question of each code. Votes without a question have larger codes, all distinct.
+    judges : tuple of str
+        The judge of each code, as for ``questions``.
     dropped : dict of str to int
         Number of votes left out by the reader, by reason.
 
@@ -48,6 +50,7 @@ class Votes:
     judge: Int | None = None
     questions: tuple[str, ...] = ()
     dropped: Dropped = field(default_factory=Dropped)
+    judges: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.share)

@@ -532,3 +532,25 @@ def test_an_advantage_of_the_first_shown_does_not_choose_the_leader() -> None:
     votes = votes_of("ab1 ab1 ab1 ab0 " * 30 + "ba1 ba1 ba1 ba1 ba1 ba1 ba1 ba1 ba1 ba0 " * 3)
     assert votes.wins()[0, 1] > votes.wins()[1, 0]
     assert bandit_of(votes, order="matched").best() == 1
+
+
+def test_agreement_of_judges_is_cohens_kappa_and_the_same_winner_in_both_orders() -> None:
+    rng, n = np.random.default_rng(0), 60
+    truth = rng.integers(2, size=n)
+    other = np.where(rng.random(n) < 0.2, 1 - truth, truth)
+    # judge 0 votes in both orders, and for the first shown on the first 15 questions; judge 1 in one order
+    swapped = np.where(np.arange(n) < 15, 1, 1 - truth)
+    zero, one = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.int64)
+    first, second = np.concatenate([zero, one, zero]), np.concatenate([one, zero, one])
+    share = np.concatenate([truth, swapped, other]).astype(float)
+    judge, question = np.concatenate([zero, zero, one]), np.tile(np.arange(n), 3)
+    found = arena(Votes(["a", "b"], first, second, share, question, judge, judges=("j", "k"))).judges
+    assert [(one.judge, one.n_votes) for one in found] == [("j", 120), ("k", 60)]
+    same = truth == 1 - swapped
+    assert found[0].consistency == pytest.approx(same.mean())
+    assert found[1].consistency is None
+    mine, theirs = np.where(same, truth * 2 - 1, 0), other * 2 - 1
+    agree = (mine == theirs).mean()
+    chance = sum((mine == c).mean() * (theirs == c).mean() for c in (-1, 0, 1))
+    assert found[0].kappa == pytest.approx((agree - chance) / (1 - chance))
+    assert found[1].kappa == pytest.approx(found[0].kappa)
