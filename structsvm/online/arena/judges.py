@@ -48,12 +48,12 @@ def agreements(votes: Votes) -> list[Agreement]:
     swapped = once.first > once.second
     won = np.sign(np.where(swapped, 0.5 - once.share, once.share - 0.5)).astype(np.int64)
     pair = np.minimum(once.first, once.second) * len(once.models) + np.maximum(once.first, once.second)
-    item = np.unique(np.stack([pair, once.question]), axis=1, return_inverse=True)[1].ravel()
-    judges = np.unique(votes.judge)
+    item = np.unique(np.stack([pair, np.asarray(once.question)]), axis=1, return_inverse=True)[1].ravel()
+    judges, of_vote = np.unique(votes.judge), np.asarray(once.judge)
     of_judge: list[dict[int, dict[bool, int]]] = []
     for judge in judges:
         seen: dict[int, dict[bool, int]] = {}
-        for k in np.flatnonzero(once.judge == judge):
+        for k in np.flatnonzero(of_vote == judge):
             seen.setdefault(int(item[k]), {})[bool(swapped[k])] = int(won[k])
         of_judge.append(seen)
     # the winner of both orders; a contradiction is a tie

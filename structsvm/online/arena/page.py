@@ -141,7 +141,9 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
     if result.judges:
         columns = [pages.Column(title, numeric=k > 0) for k, title in enumerate(_JUDGES)]
-        sections.append(pages.section("Judges", pages.table(columns, _judges(result))))
+        sections.append(
+            pages.section("Judges", pages.table(columns, _judges(result), caption="Agreement of judges"))
+        )
     votes, verdict, order = summary(result, elo=elo)[:3]
     lead = f"{verdict}. {votes}. {order[0].upper()}{order[1:]}."
     remarks = [pages.paragraph(text, small=True) for text in notes(result)]
