@@ -222,6 +222,23 @@ def test_only_one_file_compiles(trees):
     ]
 
 
+def test_only_one_file_uses_names_of_numba_without_documentation(trees):
+    inside = {
+        path.as_posix()
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+        if name.startswith("numba.") and name != "numba.extending"
+    }
+    assert inside == {"common/numba_internals.py"}
+
+
 def test_scripts_import_what_there_is():
     """Check the imports of scripts, which run for hours and are not run by tests."""
     missing = []

@@ -66,20 +66,23 @@ _ALLOCATING = {
 @overload
 def kernel(function: Callable[..., Any]) -> Any: ...
 @overload
-def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
-def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def kernel(*, allocates: bool | None = None, **options: Any) -> Callable[[Callable[..., Any]], Any]: ...
+def kernel(
+    function: Callable[..., Any] | None = None, *, allocates: bool | None = None, **options: Any
+) -> Any:
     """Compile ``function``, without the GIL, when it is first called, and cache the machine code.
 
     ``options`` are passed to :func:`numba.njit`. Numba optimises a kernel again within each of its callers, so that a
     kernel with a single caller should be declared ``inline="always"``. Only kernels that allocate arrays count
     references, because counting adds some 25 ns to each call with two arrays and to each slice, ten times the cost of a
-    dot product of 20 numbers.
+    dot product of 20 numbers. ``allocates=False`` declares that a kernel only calls kernels that allocate, and receives
+    none of their arrays; None finds out.
     """
     if function is None:
-        return lambda function: kernel(function, **options)
+        return lambda function: kernel(function, allocates=allocates, **options)
     # Numba gives a function without these options the options of its first caller, and caches the result
     options = {"fastmath": False, "error_model": "numpy", **options}
-    compiled = compiled_by_numba(function, _allocates(function), options)
+    compiled = compiled_by_numba(function, _allocates(function) if allocates is None else allocates, options)
     # the source file named in byte code may be missing, or be another file, if the code was moved without its sources
     source = getattr(sys.modules.get(function.__module__), "__file__", None)
     if _FolderCache is not None and source == function.__code__.co_filename:

@@ -63,37 +63,69 @@ def test_an_edited_callee_is_compiled_anew_and_nothing_else(room, tmp_path, cach
     assert list((tmp_path / "cache" if directory else room).rglob("*.nbc"))
 
 
-@pytest.mark.parametrize(
-    "missing",
-    [
-        "caching.CompileResultCacheImpl",
-        "caching.UserWideCacheLocator",
-        "event.register",
-        "serialize.dumps",
-        "registry.CPUDispatcher",
-    ],
-)
-def test_where_numba_lacks_a_name_its_own_compilation_and_cache_are_used(room, run, missing):
-    module, name = missing.split(".")
-    # a copy of Numba's module without the name, as Numba would use a new name itself
-    script = f"""
+PRIVATE = [
+    "caching.CompileResultCacheImpl",
+    "caching.UserWideCacheLocator",
+    "event.Listener",
+    "event.register",
+    "serialize.dumps",
+    "registry.CPUDispatcher",
+]
+
+HIDDEN = """
 import sys, types, warnings
 import numba.core
 import numba.core.{module} as given
+# a copy of Numba's module without the name, as Numba would use a new name itself
 renamed = types.ModuleType(given.__name__)
 renamed.__dict__.update(vars(given))
 del renamed.{name}
 sys.modules[given.__name__] = numba.core.{module} = renamed
+"""
+
+
+@pytest.mark.parametrize("missing", PRIVATE)
+def test_where_numba_lacks_a_name_its_own_compilation_and_cache_are_used(room, run, missing):
+    module, name = missing.split(".")
+    script = (
+        HIDDEN.format(module=module, name=name)
+        + """
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     from room.caller import shifted
 print(shifted(10), sum(shifted.stats.cache_hits.values()))
 print(len(said), *["kernels are compiled by numba.njit(cache=True)" in str(one.message) for one in said])
 """
+    )
     assert run(room, script) == ["21", "0", "1", "True"]
     if name == "register":  # the cache is the same for all
         assert run(room, script) == ["21", "1", "1", "True"]
     assert list(room.rglob("*.nbi"))  # the index of Numba's own cache
+
+
+WORK = """
+warnings.simplefilter("ignore")
+import numpy as np
+from structsvm import StructuralRanker
+from structsvm.online import simulate
+from structsvm.online.simulation.worlds import Utilities
+from structsvm.readers import make_ranking
+data = make_ranking(40, 10, 5, random_state=0)
+for loss in ("map", "pairs", "ndcg@10"):
+    print(StructuralRanker(loss).fit(data.X, data.y, qid=data.qid).coef_.tobytes().hex())
+world = Utilities(np.array([0.9, 0.5, 0.1]))
+for bandit in ("rucb", "rcs", "rmed1", "mergerucb", "mdb", "savage"):
+    print(simulate(bandit, world, horizon=1000, seed=0).regret.tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_fits_and_simulations_are_the_same_without_any_private_name(room, tmp_path, run):
+    expected = run(room, "import warnings\n" + WORK)
+    for missing in PRIVATE:
+        module, name = missing.split(".")
+        hidden = HIDDEN.format(module=module, name=name) + WORK
+        assert run(room, hidden, NUMBA_CACHE_DIR=str(tmp_path / "kept")) == expected, missing
 
 
 def test_locators_of_the_user_leave_nothing_stale(room, run):

@@ -16,16 +16,11 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import config, types
-from numba.core import cgutils
-from numba.core.datamodel import models
-from numba.core.extending import register_model
-from numba.core.typing.templates import ConcreteTemplate, infer_global
-from numba.extending import intrinsic, lower_builtin
+from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 WIDTH = 8
 """Lanes per value: one register of AVX-512."""
 
-_pointer: Any = cgutils.get_item_pointer
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 _INT = ir.IntType(32)
 
@@ -54,11 +49,19 @@ def _zeros() -> Any:
     return _constant(_VECTOR, [0.0] * WIDTH)
 
 
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, indices: Any) -> Any:
+    """Return the address of an element of a C-ordered array of one or two dimensions."""
+    struct = context.make_array(array_type)(context, builder, array)
+    index = indices[-1]
+    if len(indices) == 2:
+        index = builder.add(builder.mul(indices[0], builder.extract_value(struct.shape, 1)), index)
+    return builder.gep(struct.data, [index], inbounds=True)
+
+
 def _load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Load eight elements of an array, beginning at the given indices, as float64."""
     array_type, (array, *indices) = signature.args[0], arguments
-    struct = context.make_array(array_type)(context, builder, array)
-    pointer = _pointer(context, builder, array_type, struct, indices, wraparound=False)
+    pointer = _pointer(context, builder, array_type, array, indices)
     element = context.get_data_type(array_type.dtype)
     vector = ir.VectorType(element, WIDTH)
     # aligned only as a single element, because rows may begin at any element
@@ -155,8 +158,7 @@ def _emit_store(typingctx: Any, a: Any, i: Any, x: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pointer = _pointer(context, builder, signature.args[0], struct, [arguments[1]], wraparound=False)
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], [arguments[1]])
         builder.store(arguments[2], builder.bitcast(pointer, _VECTOR.as_pointer()), align=8)
         return context.get_dummy_value()
 
@@ -189,12 +191,12 @@ def _define(operation: Any, instruction: str) -> None:
     """Make a Python operator, such as ``x + y``, available to kernels for lanes."""
     # numba's ``overload`` would be compiled in each kernel that uses it
 
-    typed: Any = infer_global
+    typed: Any = type_callable
     lowered: Any = lower_builtin
 
     @typed(operation)
-    class Operation(ConcreteTemplate):
-        cases = [lanes(lanes, lanes)]  # noqa: RUF012
+    def infer(context: Any) -> Any:
+        return lambda x, y: lanes if x == y == lanes else None
 
     @lowered(operation, LanesType, LanesType)
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

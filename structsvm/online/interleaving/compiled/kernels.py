@@ -329,7 +329,7 @@ def _seed(rng: np.random.Generator) -> np.uint64:
     return np.uint64(rng.random() * 9007199254740992.0)
 
 
-@kernel(_nrt=False)  # the called kernels allocate arrays but do not return them
+@kernel(allocates=False)  # the called kernels allocate arrays but do not return them
 def interleave(live: Any, first: int, second: int, rng: np.random.Generator) -> float:
     """Return the outcome of one comparison of two rankers, 1 or 0; break ties by a coin flip."""
     ranked, tables, decay, by_teams, by_difference, tasks = live
@@ -344,7 +344,7 @@ def interleave(live: Any, first: int, second: int, rng: np.random.Generator) -> 
     return float(tasks.wins[0])
 
 
-@kernel(_nrt=False)
+@kernel(allocates=False)
 def merge(live: Any, rankers: NDArray[np.int64], rng: np.random.Generator, won: NDArray[np.int64]) -> None:
     """Merge more than two rankings by SOSM; set ``won[a, b]``, a < b, to 1 or -1 for ``rankers[a]``, ``rankers[b]``."""
     # Ties are broken by a coin flip per pair.
