@@ -22,14 +22,14 @@ from enum import Enum, auto
 
 import numpy as np
 
-from structsvm.common.portable.sums import dot
+from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Float, Problem
 from structsvm.qp.cone import project
 from structsvm.trainers.block_dual import BlockDual
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.plane_cache import ROUNDING
-from structsvm.trainers.segment_search import FEWEST, between, sampled_factor
+from structsvm.trainers.segment_search import FEWEST, LARGEST_FACTOR, between, sampled_factor
 
 supports = {"hinge", "signs"}
 
@@ -38,6 +38,10 @@ _FAR, _FAR_OF_FEW = 0.01, 0.25
 than ``FEWEST`` queries, whose passes are cheap in comparison. Below this gap, another descent or the half-way
 certificate usually ends the fit. With 0.25, fits of many queries take up to twice as many passes; with 0.01, fits of
 few queries at large C take up to four times as long."""
+
+_FIRST = 0.7
+"""Fraction of C for the first descent over at least ``FEWEST`` queries. At C itself, the steps of its first queries are
+too long, because no other query has moved yet, and later queries have to take them back."""
 
 _PATIENCE = 40
 """Number of passes after which the problem over the cached planes is solved even if :func:`pays` is False, as the fit
@@ -140,7 +144,13 @@ class _Search:
     def descend(self) -> Float:
         """Make one descent pass; return the point to certify."""
         # SCALED is best far from the optimum, NONE near it; ``certify`` switches after a certificate without progress
-        average = self.dual.descend(self.problem)
+        dual = self.dual
+        first = self.problem.n_queries >= FEWEST and not dual.count.any()
+        if first:
+            dual.rescale(_FIRST * self.C)
+        average = dual.descend(self.problem)
+        if first:
+            dual.rescale(self.C)
         if self.average is _Average.SCALED:
             average *= sampled_factor(self.problem, self.C, average)
         elif self.average is _Average.NONE:
@@ -162,9 +172,11 @@ class _Search:
         record.upper(primal, point)
         record.lower(dual.value)
         if not record.done:
-            self.phase = self.next_phase()
+            before, self.phase = self.phase, self.next_phase()
             if self.phase is _Phase.SOLVE:
                 self.solve()
+                if before is not _Phase.SOLVE:
+                    self.shorten()
         record.passed()
 
     def next_phase(self) -> _Phase:
@@ -194,7 +206,7 @@ class _Search:
             return None
         if self.phase is _Phase.SOLVE:
             assert self.centre is not None
-            return between(self.problem, self.C, self.dual.planes, self.record.w, self.centre)
+            return self.towards(self.centre)
         return 0.5 * (last + self.dual.w) if self.phase is _Phase.HALF_WAY else None
 
     def sweep(self, missing: float) -> bool:
@@ -208,6 +220,18 @@ class _Search:
         """Solve the problem over the cached planes, and set ``centre`` to the point at which to add planes."""
         self.centre = self.dual.solve(self.record.w, self.record.primal, self.tol, self.problem.n_jobs)
         self.record.lower(self.dual.value)
+
+    def shorten(self) -> None:
+        """Set ``centre`` to zero if the best weights are too long by more than the largest accepted scaling factor."""
+        # At large C, the average of the first descent may be ten times too long, which ``sampled_factor`` does not
+        # correct. Newton's method then starts far from the optimum, and adds planes where they are of little use.
+        zero = np.zeros_like(self.record.w)
+        if 0.0 < norm(self.towards(zero)) < norm(self.record.w) / LARGEST_FACTOR:
+            self.centre = zero
+
+    def towards(self, centre: Float) -> Float:
+        """Return the best point of the segment from the best weights so far to ``centre``."""
+        return between(self.problem, self.C, self.dual.planes, self.record.w, centre)
 
     def finish(self) -> Fit:
         """Return the fit; store its weights with the dual point for the next C."""

@@ -13,7 +13,7 @@ from structsvm.trainers.plane_cache import Planes
 FEWEST = 1024
 """Minimum number of queries for sampling: a sample then has at most a quarter of the queries, and is cheap."""
 
-_LARGEST_FACTOR = 3.0
+LARGEST_FACTOR = 3.0
 """Largest accepted scaling factor of ``w``, or its inverse. A factor of 2 is usual, as the average of a descent from
 zero has about half the norm of its last iterate."""
 
@@ -89,7 +89,7 @@ def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], t
         before, value, factor = factor, now, float(np.clip(secant, 0.5 * factor, 2.0 * factor))
         if abs(factor - before) < 0.005:
             break
-    return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
+    return factor if 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR else 1.0
 
 
 def sampled_factor(problem: Problem, C: float, w: Float) -> float:
