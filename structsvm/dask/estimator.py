@@ -191,6 +191,7 @@ class DaskStructuralRanker(BaseEstimator):
         if self.n_uninformative_ == self.n_queries_:
             labels = min(one.labels[0] for one in about_parts), max(one.labels[1] for one in about_parts)
             raise no_constraint(self.loss, labels, self.n_queries_, self.relevance)
+        self._masses = sum(one.masses[0] for one in about_parts), sum(one.masses[1] for one in about_parts)
         warn_of_uninformative(self, self.loss)
         self.memory_ = _report(client, futures, about_parts)
         raw.clear()  # the futures of the problem hold the rows, too: Dask would count them twice and write some to disk
@@ -204,7 +205,7 @@ class DaskStructuralRanker(BaseEstimator):
         parts = cluster.DaskPartitions(client, futures, self.timeout)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         problem = {"loss": repr(self.loss), "relevance": float(self.relevance), "scale": self.scale}
-        C, options = usual_C(self.C, self.loss), self._solving()
+        C, options = usual_C(self.C, self.loss, self._masses), self._solving()
         self.fit_ = train_partitioned(parts, C, checkpoint=checkpoint, problem=problem, **options)
         self.coef_ = self.fit_.w
         self.n_lost_ = parts.lost

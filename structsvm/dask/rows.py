@@ -20,6 +20,7 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Float
 from structsvm.readers import open_store
 from structsvm.trainers.partitioned import Partition
+from structsvm.trainers.passes import masses
 
 Stamp = tuple[int, int]
 """Size of a file, and checksum of its first and last bytes; the metadata of a Parquet file are at its end."""
@@ -243,6 +244,8 @@ class Facts(NamedTuple):
     n_uninformative: int
     n_bytes: int
     labels: tuple[float, float]
+    masses: tuple[float, float]
+    """Total weight of the queries, and weight of the queries with a constraint."""
     n_plane_bytes: int = 0
     """Largest size of cached planes; 0 until the problem is bound."""
 
@@ -265,7 +268,9 @@ class Held:
         informative = np.asarray(separator.informative) & (weights > 0)
         size = (0 if rows.origin else n_bytes(data)) + (0 if scaler is None else int(data.X.nbytes))
         labels = float(data.y.min()), float(data.y.max())
-        self.facts = Facts(data.n_queries, int((~informative).sum()), size, labels)
+        factors = separator.query_weights
+        mass = masses(separator, weights if factors is None else weights * factors)
+        self.facts = Facts(data.n_queries, int((~informative).sum()), size, labels, mass)
         self._weights, self._folds = weights, _folds(data.query_ids, folds)
         self._scaled = scaled(data, scaler)
         self.part = Partition(self._scaled, data.offsets, separator, weights=weights, folds=self._folds)

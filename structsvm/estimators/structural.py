@@ -30,9 +30,14 @@ from structsvm.trainers.path import fit_path
 Ranker = TypeVar("Ranker", bound=BaseEstimator)
 
 
-def usual_C(C: float | None, loss: str | Oracle) -> float:
-    """Return C after checking it, or the default of the loss if C is None."""
-    return check_C(getattr(get_oracle(loss), "usual_C", 1.0) if C is None else C)
+def usual_C(C: float | None, loss: str | Oracle, masses: tuple[float, float]) -> float:
+    """Return C after checking it, or the default of the loss if C is None; ``masses`` are those of the problem."""
+    if C is not None:
+        return check_C(C)
+    # The mean slack counts queries without a constraint, whose slack is zero: a given C is weaker the more of them
+    # there are. The default is larger by the same factor, so that it does not depend on them.
+    total, constrained = masses
+    return check_C(getattr(get_oracle(loss), "usual_C", 1.0) * total / constrained)
 
 
 @parameters
@@ -53,7 +58,8 @@ class StructuralRanker(LinearSVM):
         the same objective (:class:`structsvm.oracles.ReciprocalRank`).
     C : float, default=None
         Trade-off between a small norm and a small mean slack. None means ``usual_C`` of the loss, such as 10 for
-        "ndcg@k" and "pairs", and 1 for losses without this attribute, such as "map" (``experiments/default_C.py``);
+        "ndcg@k" and "pairs", and 1 for losses without this attribute, such as "map" (``experiments/default_C.py``),
+        divided by the fraction of queries that have a constraint, so that other queries do not change the default;
         ``fit_.C`` is the value used. Preferably tune ``C`` on a log grid, from 1e-3 to 1e3 for features with about unit
         variance.
     tol : float, default=1e-3
@@ -89,7 +95,8 @@ class StructuralRanker(LinearSVM):
         as ``n_passes`` and ``history``.
     n_uninformative_ : int
         Number of queries without a constraint, which have weight zero or labels that cannot be ranked wrongly (for MAP,
-        no relevant or no non-relevant document). The mean slack is taken over the other queries.
+        no relevant or no non-relevant document). The mean slack counts them, with slack zero; the default of ``C``
+        makes up for it.
     constraints_, penalty_ : tuple of str, str
         The constraints and the penalty as text; defined only if ``constraints`` or ``penalty`` was given.
 
@@ -144,14 +151,15 @@ class StructuralRanker(LinearSVM):
         if self.C is not None:
             check_C(self.C)
         problem, _ = self._prepare(X, y, qid, sample_weight)
-        self._keep(next(self._train(problem, [usual_C(self.C, self._loss)])))
+        self._keep(next(self._train(problem, [usual_C(self.C, self._loss, problem.masses)])))
         warn_of_uninformative(self, self._loss)
         return self
 
     def check_options(self) -> None:
         """Raise ValueError for invalid parameters; no data are needed."""
         self._check_options()
-        usual_C(self.C, self._loss)
+        if self.C is not None:
+            check_C(self.C)
 
     @property
     def _loss(self) -> str | Oracle:

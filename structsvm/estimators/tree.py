@@ -43,8 +43,8 @@ _N_BLOCKS = 200
 slower."""
 
 _C_PER_QUERY, _SMOOTH_C_PER_QUERY = 0.002, 0.01
-"""Default C per training query, with the smallest mean loss on test queries in ``experiments/tree_C.py``; the second
-value is for smooth losses."""
+"""Default C per training query with a constraint, with the smallest mean loss on test queries in
+``experiments/tree_C.py``; the second value is for smooth losses."""
 
 
 @parameters
@@ -65,7 +65,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         which ranks better if the highest grades are rare.
     C : float, default=None
         Trade-off between a small norm and a small mean slack. None means 0.002 times the number of training queries, or
-        0.01 times this number for smooth losses, such as "ndcg@k". These factors were best on
+        0.01 times this number for smooth losses, such as "ndcg@k" (with weights, queries without a constraint do not
+        change the default). These factors were best on
         average over five data sets with 20 to 300 training queries (``experiments/tree_C.py``); ``fit_.C`` is the value
         used. Preferably tune ``C`` on a log grid from 1e-2 to 1e2, on queries that were not used to grow the trees, as
         :class:`TreeRankerCV` does.
@@ -177,8 +178,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
-        per_query = _SMOOTH_C_PER_QUERY if self._bind_empty(data, weights).smooth else _C_PER_QUERY
-        C = per_query * int(np.count_nonzero(weights)) if self.C is None else float(self.C)
+        C = self._default_C(self._bind_empty(data, weights)) if self.C is None else float(self.C)
         problem = self._problem(self._learn(features, data, weights), data, weights)
         self._keep(next(self._train(problem, [C])), features)
         return self
@@ -276,7 +276,13 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         """Return the problem without columns; this raises BadInput, before trees are grown, if no query has a
         constraint."""
         nothing = LeafRows(np.empty((data.n_rows, 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0)
-        return self._problem(nothing, data, weights)
+        return self._bind(replace(data, X=nothing), weights)
+
+    def _default_C(self, problem: RankingProblem) -> float:
+        """Return the default per query with a constraint, scaled as by :func:`structural.usual_C`."""
+        total, constrained = problem.masses
+        per_query = _SMOOTH_C_PER_QUERY if problem.smooth else _C_PER_QUERY
+        return per_query * ((self.n_queries_ - self.n_uninformative_) * total / constrained)
 
     def _problem(self, rows: LeafRows, data: QueryData, weights: Float) -> RankingProblem:
         problem = self._bind(replace(data, X=rows), weights)

@@ -120,6 +120,7 @@ class RankingProblem:
         self.smooth = hasattr(separator, "tangent")
         self.n_jobs = count_threads(n_jobs)
         self.weights = unit_weights(weights, self.n_queries)
+        self.masses = masses(separator, np.ones(self.n_queries) if weights is None else np.asarray(weights))
         self.offsets: Int = np.asarray(offsets, dtype=np.int64)
         self.separator = separator
         self._arrays = rows.row_arrays
@@ -234,6 +235,11 @@ class RankingProblem:
             queries = slice(begin - first, end - first)
             coef = self._coefficients(self.separator.separate, w, begin, end, loss[queries])
             self._query_joint(*self._arrays, self.offsets, begin, end, coef, joint[queries])
+
+
+def masses(separator: Separator, weights: Float) -> tuple[float, float]:
+    """Return the total weight of the queries, and the weight of the queries with a constraint."""
+    return float(weights.sum()), float(weights[np.asarray(separator.informative)].sum())
 
 
 def sweep(
