@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.checks import BadInput, check_choice, check_fraction, check_number, counted
+from structsvm.common.checks import BadInput, check_C, check_choice, check_fraction, check_number, counted
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
 from structsvm.dask import cluster
@@ -446,7 +446,8 @@ class DaskStructuralRanker(BaseEstimator):
 
     def check_options(self) -> None:
         """Raise for parameters that :meth:`fit` would refuse; no data are needed."""
-        usual_C(self.C, self.loss)
+        if self.C is not None:
+            check_C(self.C)
         check_fraction("tol", self.tol)
         check_number("relevance", self.relevance, 0.0, open_end=True)
         check_number("max_passes", self.max_passes, 1, whole=True)

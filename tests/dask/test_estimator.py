@@ -240,6 +240,25 @@ def test_weights_of_rows_are_those_of_one_machine(client, data, frame):
     assert model.fit_.primal == nearly(one.fit_)
 
 
+@pytest.mark.filterwarnings("ignore:.*quer.*:UserWarning")
+@pytest.mark.parametrize("loss", ["map", "pairs"])
+def test_queries_without_a_constraint_change_no_default_fit(loss, client, frame):
+    empty = frame["qid"] % 5 < 3
+    weights = np.where(empty, 4.0, 1.0 + frame["qid"] % 2)
+    rows = frame.assign(label=np.where(empty, 0.0, frame["label"]), w=weights)
+    options = {"loss": loss, "C": None, "groups": "mend"}
+    both = [
+        ranker(client, **options).fit(
+            dd.from_pandas(part, npartitions=3), "label", qid="qid", sample_weight="w"
+        )
+        for part in (rows, rows[~empty])
+    ]
+    assert both[0].n_uninformative_ > both[1].n_uninformative_
+    assert both[0].fit_.primal == nearly(both[1].fit_)
+    one = StructuralRanker(loss).fit(rows[NAMES], rows["label"], qid=rows["qid"], sample_weight=rows["w"])
+    np.testing.assert_allclose(both[0].fit_.C, one.fit_.C, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     "options", [{"loss": "pairs"}, {"loss": "ndcg@5"}, {"positive": True}, {"scale": "query-zscore"}]
 )
