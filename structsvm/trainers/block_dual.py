@@ -1,6 +1,5 @@
 """The dual point of block-coordinate Frank-Wolfe, whose planes are stored as vectors, and the operations on it."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +8,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot, norm, squared_distance
 from structsvm.protocols import Cut, Float, Int, Problem
-from structsvm.qp.cone import check_cone, project
+from structsvm.qp.cone import check_cone, project, root
 from structsvm.trainers.newton_on_planes import minimise
 from structsvm.trainers.passes import sweep
 from structsvm.trainers.plane_cache import ROUNDING, Planes, insert
@@ -66,21 +65,6 @@ class Point(NamedTuple):
     low: Float
     """Lower and upper bound of each weight, from its sign constraint; both arrays are empty without constraints."""
     high: Float
-
-
-def _root(slope: Callable[[float], float]) -> float:
-    """Return the root in [0, 1] of the decreasing function ``slope``, rounded down, or the nearer endpoint if it has
-    none."""
-    # With sign constraints the dual value along a segment is concave but not quadratic, so that bisection is needed. An
-    # interval halved 40 times is far shorter than any useful step. Its lower end is returned, so that the dual value
-    # does not decrease.
-    if slope(1.0) >= 0:
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
-    return low
 
 
 class BlockDual:
@@ -262,7 +246,7 @@ class BlockDual:
         curvature = dot(direction, direction)
         rise = gain - self.loss
         if self.cone is not None:
-            return _root(
+            return root(
                 lambda t: rise - dot(project(self._point.total + t * direction, self.cone), direction)
             )
         # without sign constraints, the maximiser in [0, 1] of a concave quadratic with this slope at 0

@@ -3,16 +3,28 @@
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.portable.sums import combine, dot, products
+from structsvm.common.portable.sums import gram as gram_of
 from structsvm.protocols import Cut, Float, Int, QPSolver
-from structsvm.qp.cone import solve_cone
+from structsvm.qp.cone import solve_cone, solve_signs
 from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
 
 _IDLE = 25
 """A cut is dropped after this number of consecutive solves in which it has no mass. With fewer solves, dropped cuts
 come back; with more, unused cuts slow down the QP."""
+
+_FEW = 0.2
+"""Largest fraction of features whose products are added to or subtracted from a Gram matrix, instead of computing it
+again."""
+
+_MAX_UPDATES = 20
+"""Maximum number of such changes, each of which adds a rounding error."""
+
+_CANCELLED = 1e-2
+"""Fraction of a squared norm below which a change has cancelled too many digits."""
 
 
 class GrowingPlanes:
@@ -24,6 +36,8 @@ class GrowingPlanes:
         self._arrays |= {name: np.zeros(16, dtype=kind) for name, kind in further.items()}
         self._gram = np.zeros((16, 16))
         self._n = 0
+        self._free = np.ones(n_features, dtype=bool)
+        self._n_updates = 0
 
     def __len__(self) -> int:
         return self._n
@@ -52,8 +66,27 @@ class GrowingPlanes:
 
     @property
     def gram(self) -> Float:
-        """Inner products of the joint features of all planes, shape (n, n)."""
+        """Inner products of the joint features of all planes, shape (n, n), over the features of the last
+        :meth:`gram_over`, or over all features."""
         return self._gram[: self._n, : self._n]
+
+    def gram_over(self, free: NDArray[np.bool_]) -> Float:
+        """Return the inner products over the features ``free``; later planes are restricted to them, too."""
+        # From one solve to the next, few features enter or leave, so that it is cheaper to add and subtract their
+        # products. Each change adds a rounding error, which is relatively large if most of a product cancels.
+        changed = np.flatnonzero(free != self._free)
+        self._free = free
+        if changed.shape[0] == 0:
+            return self.gram
+        self._n_updates += 1
+        gram, before = self.gram, self.gram.diagonal().copy()
+        if few := changed.shape[0] <= _FEW * free.shape[0] and self._n_updates < _MAX_UPDATES:
+            part = self.joint[:, changed]
+            gram += gram_of(part * np.where(free[changed], 1.0, -1.0), part)
+        if not few or np.any(gram.diagonal() < _CANCELLED * before):
+            gram[:] = gram_of(self.joint * free, self.joint)
+            self._n_updates = 0
+        return gram
 
     def append(self, loss: float, joint: Float, **further: float) -> int:
         """Append a plane and return its index; its entries in further arrays are zero unless given."""
@@ -65,7 +98,7 @@ class GrowingPlanes:
             array[n] = further.get(name, 0)
         self._arrays["joint"][n], self._arrays["loss"][n] = joint, loss
         self._n = n + 1
-        self._gram[n, : n + 1] = self._gram[: n + 1, n] = products(self.joint, joint)
+        self._gram[n, : n + 1] = self._gram[: n + 1, n] = products(self.joint, joint * self._free)
         return n
 
     def rest(self, with_mass: np.ndarray, most: int) -> Int:
@@ -109,13 +142,27 @@ class CutPool(GrowingPlanes):
         kept = self.of("alpha")
         # start from the masses of the previous solve, scaled down if their sum now exceeds C
         start = kept * min(1.0, C / max(kept.sum(), 1e-300))
+        group, cap = np.zeros(n, dtype=np.int64), np.array([C])
         if cone is not None:
-            result = solve_cone(self.joint, self.loss, C, cone, start, tol=tol, solver=qp)
+            result = (
+                solve_signs(
+                    self.joint,
+                    self.loss,
+                    group,
+                    cap,
+                    cone,
+                    start,
+                    gram_over=self.gram_over,
+                    tol=tol,
+                    solver=qp,
+                )
+                if cone.ndim == 1
+                else solve_cone(self.joint, self.loss, C, cone, start, tol=tol, solver=qp)
+            )
             kept[:] = result.alpha
             w, value = result.w, result.value
             self._drop(result.alpha > 0)
             return w, value
-        group, cap = np.zeros(n, dtype=np.int64), np.array([C])
         alpha = feasible(qp(self.gram, self.loss, group, cap, start, tol=tol).alpha, group, cap)
         kept[:] = alpha
         w = combine(alpha, self.joint)

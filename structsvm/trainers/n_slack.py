@@ -10,11 +10,10 @@ one query exceeds its slack by that much.
 
 import numpy as np
 
-from structsvm.common.portable.sums import combine, dot, products
+from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Problem
 from structsvm.qp import get_solver
-from structsvm.qp.cone import check_cone, project
-from structsvm.qp.dual import feasible
+from structsvm.qp.cone import check_cone, solve_signs
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.cuts import GrowingPlanes
@@ -29,14 +28,9 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     record = (start or Start()).recorder(problem, C, options)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
     working = GrowingPlanes(problem.n_features, query=np.int64)
-    # the multiplier of a sign constraint acts as the mass of a plane with loss 0, in a group of its own
-    signed = np.flatnonzero(cone) if cone is not None else np.zeros(0, dtype=np.int64)
-    planes = np.zeros((0, 0)) if cone is None else np.diag(cone)[signed]
-    for i, plane in enumerate(planes):
-        working.append(0.0, plane, query=problem.n_queries + i)
-    k = signed.shape[0]
     members: list[list[int]] = [[] for _ in range(problem.n_queries)]
-    alpha = np.zeros(k)
+    alpha = np.zeros(0)
+    signs = np.zeros(problem.n_features) if cone is None else cone
     w = np.zeros(problem.n_features)
     loss, joint = np.zeros(1), np.zeros((1, problem.n_features))
 
@@ -60,15 +54,20 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
             slack = max(0.0, float(own.max(initial=0.0)))
             if loss[0] - dot(joint[0], w) > slack + epsilon:
                 members[query].append(working.append(loss[0], joint[0], query=query))
-                # The multiplier of a sign constraint need not exceed C times the largest coefficient of its weight in
-                # the planes. With this cap, every QP solver of ``structsvm.qp`` can solve the extended problem.
-                caps = np.concatenate([cap, C * np.abs(working.joint[k:, signed]).max(axis=0)])
                 owner, first = working.of("query"), np.append(alpha, 0.0)
-                alpha = solve(working.gram, working.loss, owner, caps, first, tol=min(1e-10, tol)).alpha
-                alpha = feasible(alpha, owner, caps)
-                w = project(combine(alpha[k:], working.joint[k:]), cone)
-                # recompute the dual value from alpha instead of using the solver's, so that the bound holds for this w
-                record.lower(dot(working.loss, alpha) - 0.5 * dot(w, w))
+                solution = solve_signs(
+                    working.joint,
+                    working.loss,
+                    owner,
+                    cap,
+                    signs,
+                    first,
+                    gram_over=working.gram_over,
+                    tol=min(1e-10, tol),
+                    solver=solve,
+                )
+                alpha, w = solution.alpha, solution.w
+                record.lower(solution.value)
         record.passed()
         cut = problem.cut(w)
         primal = 0.5 * dot(w, w) + C * (cut.loss - dot(cut.joint, w))
@@ -79,4 +78,4 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
         # no violation exceeds epsilon, and epsilon no longer decreases: rounding limits the gap
         if len(working) == before and 0.25 * (primal - record.dual) / C >= epsilon:
             break
-    return record.finish("n_slack", n_iterations=len(working) - k, n_cuts=len(working) - k)
+    return record.finish("n_slack", n_iterations=len(working), n_cuts=len(working))
