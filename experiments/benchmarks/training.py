@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=31_000)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--C", type=float, nargs="+", default=[1.0, 10.0, 100.0])
+    parser.add_argument("--C", type=float, nargs="+", default=[1.0, 10.0, 100.0, 1e3, 1e4])
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--noise", type=float, default=0.5)
     parser.add_argument("--loss", default="map")

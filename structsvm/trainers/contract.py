@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_flag
+from structsvm.common.checks import BadInput, check_flag, check_positive, check_whole
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder
@@ -90,6 +90,10 @@ class Options:
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
+        check_positive("tol", self.tol)
+        check_whole("max_passes", self.max_passes)
+        if self.callback is not None and not callable(self.callback):
+            raise BadInput("callback", "expected a function or None", value=self.callback)
         check_flag("stabilise", self.stabilise)
         get_solver(self.qp)
         if self.region is not None and self.cone is not None:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from structsvm.qp import get_solver
-from structsvm.qp.cone import solve_cone
+from structsvm.qp.active_set import solve as active_set
+from structsvm.qp.cone import project, solve_cone, solve_signs
 from structsvm.qp.convex import Convex
+from structsvm.trainers.cuts import GrowingPlanes
 from tests.refusing import rejected
 
 
@@ -47,6 +49,40 @@ def test_certified_and_equal_to_clarabel(C, signs, shift):
     by_cvxpy = solve_cone(joint, loss, C, signs, solver=get_solver("cvxpy"))
     assert by_cvxpy.value <= ours.value * (1 + 1e-12) + ours.gap
     assert by_cvxpy.value >= ours.value * (1 - 1e-6)
+
+
+def test_signs_in_several_groups_equal_a_plane_per_sign():
+    """The multiplier of a sign acts as the mass of a plane with loss 0, in a group of its own."""
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        n, m, n_groups = rng.integers(1, 25), rng.integers(1, 30), rng.integers(1, 5)
+        joint = rng.normal(size=(n, m)) * 10.0 ** rng.uniform(-2, 2) + rng.choice([-0.5, 0.0, 0.5])
+        if rng.random() < 0.3:
+            joint = np.round(joint)
+        loss, signs = rng.random(n), rng.choice([-1.0, 0.0, 1.0], m)
+        group, cap = rng.integers(0, n_groups, n), 10.0 ** rng.uniform(-3, 3, n_groups)
+        planes = GrowingPlanes(m)
+        for b, g in zip(loss, joint, strict=True):
+            planes.append(b, g)
+        start = rng.random(n)
+        ours = solve_signs(joint, loss, group, cap, signs, start, gram_over=planes.gram_over)
+        assert np.all(ours.w * signs >= 0)
+        assert np.all(ours.alpha >= 0)
+        assert np.all(np.bincount(group, ours.alpha, n_groups) <= cap * (1 + 1e-14))
+        np.testing.assert_allclose(
+            ours.w, project(joint.T @ ours.alpha, signs), atol=1e-12 * np.abs(ours.w).max()
+        )
+        used = np.flatnonzero(signs)
+        both = np.concatenate([joint, np.diag(signs)[used]])
+        caps = np.concatenate([cap, np.maximum(cap.sum() * np.abs(joint[:, used]).max(axis=0), 1e-12)])
+        owner = np.concatenate([group, n_groups + np.arange(used.size)])
+        twin = active_set(both @ both.T, np.concatenate([loss, np.zeros(used.size)]), owner, caps)
+        # the twin's value is a difference of squares of sums as large as these
+        rounding = 4 * np.finfo(float).eps * np.square(np.abs(both).T @ twin.alpha).sum()
+        rounding += 1e-12 * ours.value
+        assert ours.gap <= 1e-8 * ours.value
+        assert ours.value <= twin.value + twin.gap + rounding
+        assert ours.value + ours.gap >= twin.value - rounding
 
 
 def test_warm_start_and_no_planes():

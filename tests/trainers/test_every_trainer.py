@@ -16,7 +16,7 @@ from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample, sweep
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.segment_search import sampled_factor
-from tests.refusing import rejected, rejections
+from tests.refusing import refused, rejected, rejections
 from tests.trainers.problems import (
     LOSS_NAMES,
     SOLVERS,
@@ -124,6 +124,21 @@ test_bad_options = rejections(
     ({"cone": np.ones(4)}, "cone: expected a sign for each of 5 features"),
     ({"cone": np.full(5, 2.0)}, "cone: expected signs -1, 0 and 1, got 2"),
 )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("tol", tol) for tol in (-1, 0, float("nan"), float("inf"), "x", None, True)),
+        *(("max_passes", n) for n in (0, -1, 1.5, "x", None, True)),
+        ("callback", "x"),
+        ("stabilise", "no"),
+        ("qp", "simplex"),
+    ],
+)
+def test_options_check_their_values(name, value):
+    refused(name, Options, **{name: value})
+    refused(name, train, make_problem(), 1.0, **{name: value})
 
 
 def test_bad_weights():

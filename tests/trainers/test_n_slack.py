@@ -69,7 +69,7 @@ def test_nothing_to_learn_is_optimal_at_once():
 def test_tolerance_at_the_limit_of_rounding_ends():
     problem = hinges(*multiclass(4, n=20))
     with pytest.warns(ConvergenceWarning):
-        fit = n_slack(problem, 1.0, Options(tol=-1.0))
+        fit = n_slack(problem, 1.0, Options(tol=1e-300))
     assert fit.gap <= 1e-9
 
 
