@@ -2,7 +2,8 @@
 
 Linear rankers are trained on unscaled features (NP2004 and the generated sets in the scale of their loaders) of 20 and
 100 queries of each data set, and tested on up to 250 other queries. Columns named by a value of C are means over
-samples of training queries. *default* is ``C = None``, *chosen* is the value of C among these four with the best mean
+samples of training queries; this value is multiplied, as the default is, by the number of queries and divided by the
+number with a constraint. *default* is ``C = None``, *chosen* is the value of C among these four with the best mean
 over five folds of the training queries, and *map* is ``StructuralRanker("map")`` with its default parameters, by the
 measure of the row. The last table shows how far each column is below the best C of its row, on average over data sets
 and sizes, and the largest distance of the default below the best C, below *chosen* and below *map*.
@@ -14,12 +15,14 @@ from typing import Any
 
 import numpy as np
 from _common import Experiment
+from sklearn.base import clone
 from top_losses import made, real
 
 from structsvm import PairwiseSVM, StructuralRanker
 from structsvm.estimators.structural import model_path
 from structsvm.features.scaling import minmax_within
 from structsvm.metrics import evaluate
+from structsvm.oracles import get_oracle
 from structsvm.queries import QueryData
 from structsvm.readers import candidates, read_qrels, read_run
 
@@ -58,6 +61,14 @@ def values(train: QueryData, test: QueryData, relevance: float) -> dict[str, np.
 
     rows: Any = {"X": train.X, "y": train.y, "qid": train.qid}
     usual = StructuralRanker(relevance=relevance).fit(**rows)
+
+    def path(ranker: Any, part: QueryData) -> Iterator[Any]:
+        own: Any = {"X": part.X, "y": part.y, "qid": part.qid}
+        factor = clone(ranker).set_params(C=None).fit(**own).fit_.C / getattr(
+            get_oracle(ranker._loss), "usual_C", 1.0
+        )
+        return model_path(ranker, Cs=[C * factor for C in CS], **own)
+
     fold = np.arange(train.n_queries) % 5
     parts = [
         (train.select(np.flatnonzero(fold != k)), train.select(np.flatnonzero(fold == k))) for k in range(5)
@@ -65,11 +76,8 @@ def values(train: QueryData, test: QueryData, relevance: float) -> dict[str, np.
     found = {}
     for loss, (ranker, name) in RANKERS.items():
         ranker.set_params(relevance=relevance, max_passes=300)
-        models = [*model_path(ranker, Cs=CS, **rows), ranker.fit(**rows), usual]
-        held_out = [
-            measured(model_path(ranker, part.X, part.y, qid=part.qid, Cs=CS), name, rest)
-            for part, rest in parts
-        ]
+        models = [*path(ranker, train), ranker.fit(**rows), usual]
+        held_out = [measured(path(ranker, part), name, rest) for part, rest in parts]
         of_each = measured(models, name, test)
         found[loss] = np.insert(of_each, len(CS) + 1, of_each[np.mean(held_out, axis=0).argmax()])
     return found
