@@ -312,7 +312,7 @@ def test_the_page_has_every_part_and_escapes(folder):
     results = run(find_folds(folder)[:2], names, [0.1, 1.0], measures=measures)
     text = page(results, "<script>alert(1)</script>")
     assert "<script" not in text
-    parts = "Result|map against C|Differences by query"
+    parts = "Result|map, roc against C|Differences by query"
     assert all(f"<h2>{part}" in text for part in parts.split("|"))
     assert "http://" not in text
 
