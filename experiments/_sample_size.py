@@ -11,7 +11,8 @@ from scipy.stats import rankdata
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.portable.elementary import log
 from structsvm.metrics.tests import DECIMALS, RANKED, sign_p, wilcoxon
-from structsvm.online.statistics.significance import TESTS, check_delta
+from structsvm.online.evidence.clusters import check_delta
+from structsvm.online.statistics.significance import TESTS
 from structsvm.protocols import Float
 
 _CELLS = 1 << 21

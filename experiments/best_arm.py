@@ -14,8 +14,8 @@ import numpy as np
 from _common import MATRICES, Experiment, matrix
 
 from structsvm.online.arena import Votes, arena
-from structsvm.online.arena.evidence import Evidence, shown_best, thresholds
 from structsvm.online.bandits import BestArm, make
+from structsvm.online.evidence.bets import Evidence, shown_best, thresholds
 from structsvm.online.simulation.worlds import condorcet_winner
 
 PARTS = ("votes", "worlds", "error", "strengths")

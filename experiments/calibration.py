@@ -18,8 +18,9 @@ from _click_logs import heavy_user, interleaved
 from _common import Experiment
 from _sample_size import mean_p, signed_ranks, signs
 
+from structsvm.online.evidence import always_valid as betting
+from structsvm.online.evidence.clusters import cluster_means
 from structsvm.online.interleaving import SOSM, Optimized, Probabilistic, TeamDraft
-from structsvm.online.statistics import always_valid as betting
 from structsvm.online.statistics import (
     analyse,
     confidence_sequence,
@@ -29,7 +30,7 @@ from structsvm.online.statistics import (
     wilcoxon_test,
     z_test,
 )
-from structsvm.online.statistics.significance import cluster_means, drawn_signs
+from structsvm.online.statistics.significance import drawn_signs
 
 ALPHA = 0.05
 ALLOWED = 0.06

@@ -188,8 +188,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/online/statistics/test_duels.py",
         "tests/online/statistics/test_analysis.py",
     ),
-    "structsvm/online/statistics/always_valid.py": (
-        "tests/online/statistics/test_always_valid.py",
+    "structsvm/online/evidence/always_valid.py": (
+        "tests/online/evidence/test_always_valid.py",
         "tests/online/statistics/test_analysis.py",
     ),
     "structsvm/online/statistics/analysis.py": (
@@ -213,7 +213,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "structsvm/online/statistics/": (
         "tests/online/statistics/test_statistics.py",
         "tests/online/statistics/test_analysis.py",
-        "tests/online/statistics/test_always_valid.py",
+        "tests/online/evidence/test_always_valid.py",
         "tests/online/statistics/test_click_weights.py",
         "tests/online/test_clicklog.py",
     ),

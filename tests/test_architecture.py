@@ -100,6 +100,32 @@ def test_direction(trees):
     assert [wrong for path, tree in trees.items() for wrong in wrong_imports(path, tree)] == []
 
 
+ONLINE = (
+    "impressions",
+    "users",
+    "interleaving",
+    "clicklog",
+    "evidence",
+    "statistics",
+    "bandits",
+    "arena",
+    "simulation",
+)
+"""Rooms of ``online``; each imports earlier ones only."""
+
+
+def test_rooms_of_online_import_earlier_ones_only(trees):
+    wrong = []
+    for path, tree in trees.items():
+        if path.parts[0] == "online" and path.name != "__init__.py":
+            own = ONLINE.index(path.parts[1].removesuffix(".py"))
+            for name in imports(path, tree):
+                room = (*name.split("."), "", "")[2]
+                if name.startswith("structsvm.online.") and ONLINE.index(room) > own:
+                    wrong.append(f"{path} imports {name}")
+    assert wrong == []
+
+
 def file_imports(path, tree, modules):
     """Yield the package's modules that a file imports anywhere; a name from a folder counts as its defining file."""
     for node in ast.walk(tree):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from structsvm.online.statistics.always_valid import counted_sequence
+from structsvm.online.evidence.always_valid import counted_sequence
 
 ACKNOWLEDGED = "acknowledged:"
 """Prefix of the counters of acknowledged alarms, before the name of the guardrail."""

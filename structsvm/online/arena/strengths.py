@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.common.kernel import kernel
-from structsvm.common.portable import compiled
 from structsvm.common.portable.arrays import matmul, products
 from structsvm.common.portable.cholesky import factor, inverse, solve
 from structsvm.online.arena.votes import Votes
+from structsvm.online.evidence.win_rates import win_rates
 from structsvm.protocols import Float, Int
 
 _RIDGE = 0.1
@@ -109,17 +108,6 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     if np.isfinite(error).all():
         best, worst = _ranks(estimate[:k], covariance[:k, :k])
     return Strengths(members, estimate[:k], lower, upper, best, worst, float(theta[k]), float(error[k]))
-
-
-@kernel
-def win_rates(strengths, order):
-    """Return the probability that each model, shown first with the log-odds advantage ``order``, beats each other."""
-    n = len(strengths)
-    out = np.empty((n, n))
-    for i in range(n):
-        for j in range(n):
-            out[i, j] = 1.0 / (1.0 + compiled.exp(strengths[j] - strengths[i] - order))
-    return out
 
 
 def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:

@@ -10,12 +10,12 @@ import numpy as np
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.portable.elementary import exp, log
-from structsvm.online.arena.evidence import error_of_best, error_of_top, mixture, thresholds
 from structsvm.online.arena.judges import Agreement, agreements
 from structsvm.online.arena.strengths import Strengths, components, fit_p_value, neutral_wins, strengths
 from structsvm.online.arena.votes import Comparisons, Votes, comparisons
 from structsvm.online.bandits.best_arm import PRIOR, BestArm
-from structsvm.online.statistics.always_valid import counted_sequences
+from structsvm.online.evidence.always_valid import counted_sequences
+from structsvm.online.evidence.bets import error_of_best, error_of_top, mixture, thresholds
 from structsvm.protocols import Float, Int
 
 MOST_MODELS = 1000

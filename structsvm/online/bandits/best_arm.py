@@ -8,9 +8,9 @@ from structsvm.common.checks import BadInput, check_fraction, check_number, chec
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.cholesky import factor, inverse, solve
 from structsvm.common.portable.elementary import log
-from structsvm.online.arena.evidence import Evidence, factors, mixture, shown_best, shown_top, thresholds
-from structsvm.online.arena.strengths import win_rates
 from structsvm.online.bandits.policy import CountsWins, check_pair, tied
+from structsvm.online.evidence.bets import Evidence, factors, mixture, shown_best, shown_top, thresholds
+from structsvm.online.evidence.win_rates import win_rates
 from structsvm.protocols import Duel, Float, Int
 
 PRIOR = 6.0
@@ -45,7 +45,7 @@ class BestArm(CountsWins):
 
     Notes
     -----
-    Each claim "i beats j" is tested by betting (:mod:`structsvm.online.arena.evidence`). If i does not beat j, the
+    Each claim "i beats j" is tested by betting (:mod:`structsvm.online.evidence.bets`). If i does not beat j, the
     capital is a nonnegative supermartingale, whatever pairs are chosen. So the probability that it ever reaches
     ``1 / delta`` is at most ``delta`` (Ville's inequality), and the sum over wrong claims is at most ``alpha``.
 

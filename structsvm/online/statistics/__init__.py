@@ -22,10 +22,10 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.metrics.tests import holm as holm
+    from structsvm.online.evidence.always_valid import ConfidenceSequence as ConfidenceSequence
+    from structsvm.online.evidence.always_valid import confidence_sequence as confidence_sequence
     from structsvm.online.statistics.ab_test import ABTest as ABTest
     from structsvm.online.statistics.ab_test import ab_test as ab_test
-    from structsvm.online.statistics.always_valid import ConfidenceSequence as ConfidenceSequence
-    from structsvm.online.statistics.always_valid import confidence_sequence as confidence_sequence
     from structsvm.online.statistics.analysis import Analysis as Analysis
     from structsvm.online.statistics.analysis import analyse as analyse
     from structsvm.online.statistics.click_weights import ClickWeights as ClickWeights

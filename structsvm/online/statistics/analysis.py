@@ -19,11 +19,12 @@ from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.common.portable.arrays import dot
 from structsvm.metrics import tests
-from structsvm.online.arena.evidence import log_evidence, shown_best, thresholds
 from structsvm.online.clicklog import ClickLog, Impression
+from structsvm.online.evidence.always_valid import counted_needed, counted_sequence
+from structsvm.online.evidence.bets import log_evidence, shown_best, thresholds
+from structsvm.online.evidence.clusters import cluster_means
 from structsvm.online.interleaving.by_name import interleaver
 from structsvm.online.statistics import significance
-from structsvm.online.statistics.always_valid import counted_needed, counted_sequence
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.online.statistics.sample_size import units_needed
 from structsvm.protocols import Float, Int
@@ -525,7 +526,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
         won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
         clusters = log.clusters_of(k)
         # rankers that the bandit never compared have no values: use a single tie, which is no evidence
-        means = significance.cluster_means(delta, clusters) if len(delta) else np.zeros(1)
+        means = cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
         if log.draws_outcome:
             units = signs if clusters is None else significance.drawn_signs(means, rng)

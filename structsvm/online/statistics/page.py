@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.portable.elementary import geomspace
 from structsvm.online.clicklog import ClickLog
-from structsvm.online.statistics.always_valid import confidence_sequence
+from structsvm.online.evidence.always_valid import confidence_sequence
 from structsvm.online.statistics.analysis import Analysis, PairComparison
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.plots import pages

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_positive
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
+from structsvm.online.evidence.always_valid import counted_sequence, log_capitals
 from structsvm.online.impressions.shown import Shown
 from structsvm.online.interleaving.by_name import NAMES, interleaver
 from structsvm.online.interleaving.crediting import credit_lists, differences
-from structsvm.online.statistics.always_valid import counted_sequence, log_capitals
 from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, corrected
 from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.significance import CORRECTIONS, drawn_signs, sign_generator

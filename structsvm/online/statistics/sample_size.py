@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import check_fraction
-from structsvm.online.statistics.significance import check_delta, cluster_means
+from structsvm.online.evidence.clusters import check_delta, cluster_means
 
 
 def queries_needed(

@@ -7,11 +7,12 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from structsvm.online.arena import Votes, add_models, arena, bandit_of, evidence, next_pairs
+from structsvm.online.arena import Votes, add_models, arena, bandit_of, next_pairs
 from structsvm.online.arena.page import summary
 from structsvm.online.arena.strengths import fit_p_value, strengths
 from structsvm.online.arena.votes import comparisons
 from structsvm.online.bandits import BestArm
+from structsvm.online.evidence import bets as evidence
 from tests.refusing import refused
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from structsvm import SVMMap
 from structsvm.online import interleaving
-from structsvm.online.arena.evidence import Evidence, thresholds
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
+from structsvm.online.evidence.bets import Evidence, thresholds
+from structsvm.online.evidence.clusters import cluster_means
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, credit_log, simulate_log
 from structsvm.online.statistics.page import summary
-from structsvm.online.statistics.significance import cluster_means
 from structsvm.online.users import CascadeUser
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor

@@ -9,10 +9,11 @@ from _click_logs import heavy_user, interleaved
 
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, write_log
+from structsvm.online.evidence.clusters import cluster_means
 from structsvm.online.statistics import analyse, confidence_sequence, queries_needed, sign_test
 from structsvm.online.statistics.credited_log import credit_log, read_credits
 from structsvm.online.statistics.page import summary
-from structsvm.online.statistics.significance import TESTS, cluster_means, drawn_signs
+from structsvm.online.statistics.significance import TESTS, drawn_signs
 from tests.refusing import rejected
 
 

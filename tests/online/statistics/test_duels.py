@@ -9,6 +9,7 @@ import pytest
 
 from structsvm.metrics.tests import randomization
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
+from structsvm.online.evidence.clusters import cluster_means
 from structsvm.online.interleaving import Optimized, Probabilistic, TeamDraft
 from structsvm.online.statistics import (
     analyse,
@@ -19,7 +20,6 @@ from structsvm.online.statistics import (
     t_test,
 )
 from structsvm.online.statistics.page import page
-from structsvm.online.statistics.significance import cluster_means
 from tests.refusing import rejected
 
 NAMES = ("a", "b", "c", "d")

@@ -16,7 +16,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable import compiled
 from structsvm.common.portable.arrays import combine
 from structsvm.common.portable.elementary import log, log1p, power
-from structsvm.online.statistics.always_valid import SHARES
+from structsvm.online.evidence.always_valid import SHARES
 from structsvm.protocols import Float, Int
 
 # Weights of the twelve bets, a prior over win rates: the best share for a win rate p is 2 p - 1. Half of the capital is

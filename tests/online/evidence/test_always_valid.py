@@ -7,7 +7,7 @@ import pytest
 from _click_logs import interleaved
 
 from structsvm.metrics.tests import benjamini_hochberg
-from structsvm.online.statistics import always_valid as av
+from structsvm.online.evidence import always_valid as av
 from structsvm.online.statistics import analyse, confidence_sequence, holm, queries_needed
 from structsvm.online.statistics.page import page
 from structsvm.plots import pages

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_fraction
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import exp, log, log1p
-from structsvm.online.statistics.significance import check_delta, cluster_means
+from structsvm.online.evidence.clusters import check_delta, cluster_means
 from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 
@@ -148,7 +148,7 @@ def counted_sequences(
 ) -> tuple[Float, Float, Float]:
     """Return :func:`counted_sequence` of several groups: group ``g`` has the outcomes from ``starts[g]`` on."""
     # compiled functions load numba, which the live service does not need to start
-    from structsvm.online.statistics.capitals import bounds
+    from structsvm.online.evidence.capitals import bounds
 
     lower, upper, at_zero = np.empty((3, len(starts) - 1))
     # the bets are defined for outcomes in [0, 1]

@@ -1,4 +1,4 @@
-"""Compiled capital of the bets of :mod:`~structsvm.online.statistics.always_valid`, and the means that it refutes."""
+"""Compiled capital of the bets of :mod:`~structsvm.online.evidence.always_valid`, and the means that it refutes."""
 
 import math
 
