@@ -9,7 +9,7 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.online.impressions.shown import Shown
-from structsvm.online.interleaving.crediting import ClickedLists, Credits, one_list, signs
+from structsvm.online.interleaving.crediting import ClickedLists, Credits, Float, one_list, signs
 from structsvm.online.interleaving.merging import Choose, Merging
 
 
@@ -46,10 +46,7 @@ class TeamDraft(Merging):
 
     def credit_many(self, lists: ClickedLists) -> Credits:
         """Return the number of clicks on the picks of each ranker."""
-        team, n = lists.evidence[:, 0], lists.n_rankers
-        known = np.isnan(team) | ((team >= 0) & (team < n) & (team == np.floor(team)))
-        lists.refuse(~known[:, None], f"teams from 0 to {n - 1}")
-        picked = team[:, None] == np.arange(n)[:, None]
+        picked = _check_teams(lists)[:, None] == np.arange(lists.n_rankers)[:, None]
         credit = (picked & lists.clicked[:, None]).sum(axis=2).astype(np.float64)
         # the size of the largest team bounds the difference in clicks
         return Credits(credit, signs(credit), picked.sum(axis=2).max(axis=1).astype(np.float64))
@@ -105,8 +102,16 @@ def draft(
 
 def teams_of(shown: Shown) -> list[int | None]:
     """Return the index of the ranker that contributed each document of a record, or None for no ranker."""
-    team = one_list(TeamDraft, shown, np.zeros(len(shown.documents))).evidence[0, 0]
+    team = _check_teams(one_list(TeamDraft, shown, np.zeros(len(shown.documents))))[0]
     return [None if np.isnan(one) else int(one) for one in team]
+
+
+def _check_teams(lists: ClickedLists) -> Float:
+    """Return the team of each document, shape (n_lists, length); raise BadInput if one is no ranker of its list."""
+    team, n = lists.evidence[:, 0], lists.n_rankers
+    known = np.isnan(team) | ((team >= 0) & (team < n) & (team == np.floor(team)))
+    lists.refuse(~known[:, None], f"teams from 0 to {n - 1}")
+    return team
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
