@@ -324,6 +324,13 @@ def score_vespa(content: bytes, X: Float, names: Sequence[str], target: Target) 
     return np.broadcast_to(score, len(X))
 
 
+def score_multi_match(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
+    """Score rows, the scores of a query in each field, by the sum of the boosted scores in float32."""
+    values = _by_name(np.nan_to_num(X), names)
+    fields = (field.rpartition("^") for field in json.loads(content)["query"]["multi_match"]["fields"])
+    return _added((values[name] * _F32(boost) for name, _, boost in fields), len(X))
+
+
 def score_svmlight(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
     """Score rows with a linear model of SVM-light, whose single support vector holds the weights."""
     # ten lines of parameters, the threshold, then support vectors as "alpha index:value ..."
@@ -389,6 +396,7 @@ RULES: dict[str, Rule] = {
     "opensearch": score_plugin,
     "xgboost": score_plugin,
     "elastic": score_elastic,
+    "multi_match": score_multi_match,
     "vespa": score_vespa,
     "svmlight": score_svmlight,
     "json": score_json,

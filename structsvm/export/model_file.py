@@ -22,6 +22,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.files import is_packed, replacing
 from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
+from structsvm.export.svm_light import is_svm_light, read_svm_light
 
 _FORMAT = "structsvm-model"
 _FORMAT_VERSION = 2
@@ -78,7 +79,8 @@ def save(model: Any, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Any:
-    """Read a model that ``model.save`` wrote, or a transformer of ``structsvm.export.model_file.save``.
+    """Read a model that ``model.save`` wrote, a transformer of ``structsvm.export.model_file.save``, or a linear model
+    of SVM-light or SVM-rank.
 
     Parameters
     ----------
@@ -88,7 +90,8 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     estimator
-        Fitted model, of the class that was saved.
+        Fitted model, of the class that was saved; an :class:`~structsvm.AccuracySVM` with the weights of a model of
+        SVM-light or SVM-rank.
 
     Raises
     ------
@@ -106,6 +109,8 @@ def load(path: str | Path) -> Any:
     """
     # three stages with separate errors: whether this is a model at all, its version, and its content
     path = Path(path)
+    if is_svm_light(path):
+        return read_svm_light(path)
     try:
         with Archive(path) as archive:
             try:

@@ -42,7 +42,12 @@ _LINE = Rule(_is_line, "names on one line")
 _VESPA = Rule(is_rank_feature, "rank features as names, such as 'bm25(title)' or 'attribute(price)',")
 _VARIABLE = Rule(_is_variable, "variables of Python as names, such as 'bm25',")
 
+_FIELD = Rule(
+    lambda name: _is_line(name) and not set(name) & set("^*"), "names of fields without '^' and '*'"
+)
+
 FEATURES = {
+    "multi_match": _FIELD,
     "vespa": _VESPA,
     "xgboost": _VESPA,
     "lightgbm": Rule(_is_word_of_lightgbm, "names of features without spaces, quotes and brackets"),

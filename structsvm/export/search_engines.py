@@ -22,7 +22,7 @@ from structsvm.export.trees import TREE_FORMATS, valued_forest
 from structsvm.features.input_rows import naming
 
 _ONNX_OPSET, _ONNX_IR = 13, 8  # versions that every onnxruntime of recent years reads
-_SINGLE_PRECISION = ("solr", "elasticsearch", "opensearch")
+_SINGLE_PRECISION = ("solr", "elasticsearch", "opensearch", "multi_match")
 
 
 def export_model(
@@ -51,6 +51,8 @@ def export_model(
                       which needs no plugin, from 8.12 on
     ``vespa``         a rank profile of a linear model; scaling ``query-minmax`` as ``normalize_linear``
     ``xgboost``       trees as XGBoost dumps them, which Vespa's ``xgboost("model.json")`` reads
+    ``multi_match``   a query of OpenSearch and Elasticsearch with the weights as boosts of fields; ``most_fields`` adds
+                      up the scores of the fields
     ``svmlight``      a model file for ``svm_rank_classify`` and ``svm_classify``; weights and threshold include the
                       scaling
     ``lightgbm``      trees as LightGBM's model file, which any runtime that reads LightGBM serves
@@ -248,6 +250,23 @@ def _elasticsearch(form: LinearForm, target: Target) -> bytes:
     return as_json({"model": {"name": target.name, "model": model}})
 
 
+def _multi_match(form: LinearForm, target: Target) -> bytes:
+    weights = form.raw_weights.tolist()
+    if negative := [name for name, weight in zip(form.names, weights, strict=True) if weight < 0]:
+        raise BadInput(
+            "to",
+            f"expected weights >= 0, because boosts are not negative, got {min(weights):.3g} for {negative[0]!r}",
+            "train with {positive=True}",
+            value=target.to,
+        )
+    if not any(weights):
+        raise BadInput("to", "expected a weight > 0, got 0 for all features", value=target.to)
+    _warn_intercept(form, "a query with boosts")
+    fields = [f"{name}^{weight!r}" for name, weight in zip(form.names, weights, strict=True) if weight]
+    # best_fields, the default, would take the maximum over fields instead of the sum
+    return as_json({"query": {"multi_match": {"query": "QUERY", "type": "most_fields", "fields": fields}}})
+
+
 def _vespa(form: LinearForm, target: Target) -> bytes:
     terms = []
     for name, weight, shift, scale in form.terms:
@@ -326,6 +345,7 @@ FORMATS: dict[str, Callable[[LinearForm, Target], bytes]] = {
     "solr": _solr,
     "elasticsearch": _elasticsearch,
     "opensearch": _elasticsearch,
+    "multi_match": _multi_match,
     "vespa": _vespa,
     "svmlight": _svmlight,
     "json": _own_json,

@@ -1,0 +1,64 @@
+"""Linear models in the text format of SVM-light and SVM-rank."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.checks import BadInput
+
+HEAD = b"SVM-light Version"
+_N_PARAMETERS = 10
+"""Lines before the threshold: version, kernel and its parameters, highest feature, numbers of documents and vectors."""
+
+
+def is_svm_light(path: Path) -> bool:
+    """Return whether a file begins as a model of SVM-light or SVM-rank."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(HEAD)) == HEAD
+    except OSError:
+        return False
+
+
+def read_svm_light(path: Path) -> Any:
+    """Return a fitted ranker with the weights of a linear model; its scores are those of ``svm_rank_classify``.
+
+    Raises
+    ------
+    BadInput
+        If the kernel is not linear, or if the file is cut short or damaged.
+    """
+    from structsvm.estimators.accuracy import AccuracySVM
+
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    fields = [line.split("#")[0].split() for line in lines]
+    number = 0
+    try:
+        kernel, highest, n_vectors = (int(fields[number := k][0]) for k in (1, 7, 9))
+        if kernel != 0:
+            raise BadInput(
+                path, f"expected a model with a linear kernel, got kernel {kernel}", "train with -t 0"
+            )
+        threshold = float(fields[number := _N_PARAMETERS][0])
+        coef = np.zeros(highest)
+        vectors = [number for number in range(_N_PARAMETERS + 1, len(lines)) if fields[number]]
+        if len(vectors) != n_vectors - 1:
+            raise BadInput(
+                path, f"expected {n_vectors - 1} support vectors, got {len(vectors)}", "copy the file again"
+            )
+        for number in vectors:
+            alpha, *pairs = fields[number]
+            for index, value in (pair.split(":") for pair in pairs):
+                coef[range(highest)[int(index) - 1] if int(index) else highest] += float(alpha) * float(value)
+    except (ValueError, IndexError) as error:
+        if isinstance(error, BadInput):
+            raise
+        problem = "expected a model of SVM-light, got " + (
+            f"{lines[number]!r:.60}" if number < len(lines) else "its end"
+        )
+        raise BadInput(f"{path}:{number + 1}", problem) from None
+    model = AccuracySVM()
+    model.coef_, model.intercept_, model.scaler_ = coef, 0.0 - threshold, None
+    model.n_features_in_, model._saw_qid = highest, False
+    return model
