@@ -21,16 +21,14 @@ def is_svm_light(path: Path) -> bool:
         return False
 
 
-def read_svm_light(path: Path) -> Any:
-    """Return a fitted ranker with the weights of a linear model; its scores are those of ``svm_rank_classify``.
+def read_svm_light(path: Path) -> dict[str, Any]:
+    """Return the attributes of a fitted linear ranker whose scores are those of ``svm_rank_classify``.
 
     Raises
     ------
     BadInput
         If the kernel is not linear, or if the file is cut short or damaged.
     """
-    from structsvm.estimators.accuracy import AccuracySVM
-
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     fields = [line.split("#")[0].split() for line in lines]
     number = 0
@@ -58,7 +56,5 @@ def read_svm_light(path: Path) -> Any:
             f"{lines[number]!r:.60}" if number < len(lines) else "its end"
         )
         raise BadInput(f"{path}:{number + 1}", problem) from None
-    model = AccuracySVM()
-    model.coef_, model.intercept_, model.scaler_ = coef, 0.0 - threshold, None
-    model.n_features_in_, model._saw_qid = highest, False
-    return model
+    fitted = {"coef_": coef, "intercept_": 0.0 - threshold, "scaler_": None}
+    return fitted | {"n_features_in_": highest, "_saw_qid": False}
