@@ -110,7 +110,7 @@ def load(path: str | Path) -> Any:
     # three stages with separate errors: whether this is a model at all, its version, and its content
     path = Path(path)
     if is_svm_light(path):
-        model = getattr(import_module(_homes()["AccuracySVM"]), "AccuracySVM")()
+        model = import_module(_homes()["AccuracySVM"]).AccuracySVM()
         vars(model).update(read_svm_light(path))
         return model
     try:
