@@ -38,7 +38,7 @@ class ABTest:
 
     Examples
     --------
-    See :func:`ab_test`.
+    See :func:`structsvm.online.statistics.ab_test`.
     """
 
     rates: tuple[float, float]
