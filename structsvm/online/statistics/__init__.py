@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from structsvm.metrics.tests import holm as holm
     from structsvm.online.evidence.always_valid import ConfidenceSequence as ConfidenceSequence
     from structsvm.online.evidence.always_valid import confidence_sequence as confidence_sequence
-    from structsvm.online.statistics.ab_test import ABTest as ABTest
-    from structsvm.online.statistics.ab_test import ab_test as ab_test
     from structsvm.online.statistics.analysis import Analysis as Analysis
     from structsvm.online.statistics.analysis import analyse as analyse
     from structsvm.online.statistics.click_weights import ClickWeights as ClickWeights
     from structsvm.online.statistics.click_weights import learn_weights as learn_weights
+    from structsvm.online.statistics.conversions import ABTest as ABTest
+    from structsvm.online.statistics.conversions import ab_test as ab_test
     from structsvm.online.statistics.credited_log import credit_log as credit_log
     from structsvm.online.statistics.credited_log import read_credits as read_credits
     from structsvm.online.statistics.sample_size import queries_needed as queries_needed

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from structsvm.online.statistics import ab_test
-from structsvm.online.statistics.ab_test import _log_capital
+from structsvm.online.statistics.conversions import _log_capital
 from tests.refusing import rejected
 
 
