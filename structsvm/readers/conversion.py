@@ -119,4 +119,5 @@ def _convert(
             queries.add(widened(rows.X, size.width), rows.y, docid, column.spell(rows.ids), rows.run_lengths)
         if options.n_features is None and width != size.width:
             raise _Width(width)
+        column.settle()
         queries.finish()

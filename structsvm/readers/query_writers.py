@@ -67,8 +67,7 @@ class QueryWriter:
         self._last = ids[-1]
 
     def finish(self) -> None:
-        """Settle the ids and append the last query."""
-        self._column.settle()
+        """Append the last query, after the ids are settled."""
         if not self._held:
             raise BadInput(self._column.place, "expected rows, got none")
         self._append(self._held, [self._last], np.array([self._held[0].shape[0]]))
@@ -148,8 +147,7 @@ class GatheringWriter:
         return written
 
     def finish(self) -> None:
-        """Settle the ids and append all queries."""
-        self._column.settle()
+        """Append all queries, after the ids are settled."""
         ids = self._column.ids(list(self._number))
         if self._held:
             self._write_run()

@@ -428,6 +428,7 @@ def _write(
             starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
             lengths = np.diff(starts, append=batch.n)
             rows.add(X.astype(dtype, copy=False), y, names, ids[starts].tolist(), lengths)
+        queries.settle()
         documents.settle()
         rows.finish()
 
