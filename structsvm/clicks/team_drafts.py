@@ -84,7 +84,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
             raise BadInput("columns", f"expected some of {', '.join(_ROLES)}, got {role!r}")
     from structsvm.clicks.tables import Clicked  # Arrow takes some time to load
     from structsvm.common.tables.batches import Role, checked
-    from structsvm.common.tables.columns import ids, look, numbers, spelled
+    from structsvm.common.tables.columns import ids, look, numbers, spelled, values_of
     from structsvm.common.tables.ids import IdColumn, reread
     from structsvm.common.tables.opening import open_tables
 
@@ -111,7 +111,8 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
 
         def typed(batch: Any) -> dict[str, Any]:
             columns = {role: ids(batch, given[role], f"the id of a {role}", missing=True) for role in texts}
-            return columns | {"rank": numbers(batch, given["rank"]), "clicked": clicked.of(batch)}
+            numeric = {"rank": numbers(batch, given["rank"]), "clicked": clicked.of(batch)}
+            return columns | {role: values.tolist() for role, values in numeric.items()}
 
         for one in tables:
             for role, name in given.items():
@@ -120,11 +121,11 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
             for batch in one.read(kinds):
                 columns = checked(batch, typed)
                 for role, column in columns_of_ids.items():
-                    columns[role] = spelled(column, look(column, columns[role], batch))
+                    columns[role] = values_of(spelled(column, look(column, columns[role], batch)))
                 more = [role for role in ("query", "user", "session") if role in given]
-                needed = (columns[role].tolist() for role in _NEEDED)
+                needed = (columns[role] for role in _NEEDED)
                 for name, document, rank, click, team, *rest in zip(
-                    *needed, *(columns[role].tolist() for role in more), strict=True
+                    *needed, *(columns[role] for role in more), strict=True
                 ):
                     if name is None or document is None or math.isnan(rank):
                         dropped.count("row without an impression, a document or a rank")

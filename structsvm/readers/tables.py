@@ -25,6 +25,7 @@ from structsvm.common.tables.columns import (
     texts,
     to_numpy,
     unified,
+    values_of,
 )
 from structsvm.common.tables.ids import IdColumn
 from structsvm.common.tables.opening import open_tables
@@ -436,7 +437,7 @@ def _write(
 def _array(array: Any) -> NDArray[Any]:
     """Return Arrow ids as a NumPy array."""
     is_text = pa.types.is_dictionary(array.type)
-    return np.array(array.to_pylist(), dtype=np.str_) if is_text else to_numpy(array)[0]
+    return np.array(values_of(array), dtype=np.str_) if is_text else to_numpy(array)[0]
 
 
 def warn_of_repeats(file: Path, data: QueryData) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from structsvm.common.checks import BadInput
-from structsvm.common.tables.columns import ids, look, spelled, to_numpy
+from structsvm.common.tables.columns import ids, look, spelled, to_numpy, values_of
 from structsvm.common.tables.frames import frame_table
 from structsvm.common.tables.ids import IdColumn
 
@@ -26,7 +26,7 @@ def ids_of(name: str, values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     array = spelled(column, array)
     known = to_numpy(array.is_valid())[0].astype(bool)
     if types.is_dictionary(array.type):
-        return np.array([word or "" for word in array.to_pylist()], dtype=np.str_), known
+        return np.array([word or "" for word in values_of(array)], dtype=np.str_), known
     return to_numpy(array)[0], known
 
 

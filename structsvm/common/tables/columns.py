@@ -180,6 +180,11 @@ def spelled(column: IdColumn, array: Any) -> Any:
     return compute.dictionary_encode(compute.take(text, array.indices))
 
 
+def values_of(array: Any) -> list[Any]:
+    """Return ids of :func:`spelled` as a list; Arrow would convert each entry of a dictionary array anew."""
+    return list((array.dictionary_decode() if types.is_dictionary(array.type) else array).to_pylist())
+
+
 def all_ids(column: IdColumn, arrays: Sequence[Any], *, as_text: bool = False) -> NDArray[Any]:
     """Return the ids of all batches, from :func:`look`, after ``column`` has seen them all."""
     column.settle()
@@ -201,7 +206,7 @@ def all_ids(column: IdColumn, arrays: Sequence[Any], *, as_text: bool = False) -
 def id_texts(column: IdColumn, arrays: Sequence[Any]) -> list[str]:
     """Return the ids of all batches as text, empty where missing, after ``column`` has seen them all."""
     column.settle()
-    words = (word for array in arrays for word in spelled(column, array).to_pylist())
+    words = (word for array in arrays for word in values_of(spelled(column, array)))
     return ["" if word is None else str(word) for word in words]
 
 
