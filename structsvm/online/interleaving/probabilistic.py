@@ -91,7 +91,7 @@ class Probabilistic(Merging):
         return Shown(self.name, tuple(documents), n, as_rows(posterior))
 
 
-@kernel
+@kernel(inline="always")
 def add_click(lead: Float, n_clicks: int, up: float, down: float) -> None:
     """Update the distribution of the difference in clicks of two rankers by one more clicked document.
 
@@ -100,13 +100,19 @@ def add_click(lead: Float, n_clicks: int, up: float, down: float) -> None:
     """
     middle = len(lead) // 2
     stay, before = max(1.0 - up - down, 0.0), 0.0
-    for c in range(middle - n_clicks - 1, middle + n_clicks + 2):
-        here = lead[c]
-        lead[c] = here * stay + before * up + lead[c + 1] * down
-        before = here
+    if stay == 0.0:
+        # each document is of one of the two: differences are all even or all odd, and half of the entries are 0
+        for c in range(middle - n_clicks - 1, middle + n_clicks + 2, 2):
+            lead[c] = before * up + lead[c + 1] * down
+            before, lead[c + 1] = lead[c + 1], 0.0
+    else:
+        for c in range(middle - n_clicks - 1, middle + n_clicks + 2):
+            here = lead[c]
+            lead[c] = here * stay + before * up + lead[c + 1] * down
+            before = here
 
 
-@kernel
+@kernel(inline="always")
 def take_result(lead: Float, n_clicks: int) -> tuple[float, float]:
     """Return the probabilities that each of two rankers has more clicks, and reset the distribution."""
     middle, ahead, behind = len(lead) // 2, 0.0, 0.0
