@@ -11,6 +11,7 @@ import typer
 
 import structsvm.cli
 from structsvm.cli.terminal import _ARGUMENTS, _EVERYWHERE
+from tests.laws import LAW
 
 COMMANDS = (
     "train {} -o m.npz",
@@ -58,7 +59,7 @@ def look_alike(rng):
     return form.format(name, value)
 
 
-@pytest.mark.parametrize("n", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [200, pytest.param(10_000, marks=LAW)])
 def test_paths_are_kept(cli, tmp_path, monkeypatch, n):
     monkeypatch.chdir(tmp_path)
     kept = 0
@@ -80,7 +81,7 @@ def test_paths_are_kept(cli, tmp_path, monkeypatch, n):
     assert kept > n / 2
 
 
-@pytest.mark.parametrize("n", [30, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [30, pytest.param(1_000, marks=LAW)])
 def test_columns_are_kept(cli, tmp_path, monkeypatch, n):
     monkeypatch.chdir(tmp_path)
     for seed in range(n):

@@ -10,8 +10,9 @@ from structsvm.clicks import judgments, read_table, read_team_draft_ubi, read_ub
 from structsvm.common.checks import BadInput
 from structsvm.online.arena import read_votes
 from tests.clicks.events import event, write
+from tests.laws import LAW
 
-cases = pytest.mark.parametrize("n_cases", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+cases = pytest.mark.parametrize("n_cases", [200, pytest.param(10_000, marks=LAW)])
 
 
 def shuffled(rows, rng):

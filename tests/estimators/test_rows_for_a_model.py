@@ -18,6 +18,7 @@ from structsvm.common.checks import BadInput
 from structsvm.estimators import hybrid_weights
 from structsvm.export import check_export, export_model, score_difference
 from structsvm.metrics import evaluate, make_scorer, permutation_importance
+from tests.laws import LAW
 from tests.refusing import rejected
 
 NAMES = ["title", "body", "age"]
@@ -235,7 +236,7 @@ def check(name, model, content, X, numbers, a, b):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("n", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [200, pytest.param(10_000, marks=LAW)])
 def test_all_functions_take_the_same_rows(models, n):
     accepted = 0
     for seed in range(n):

@@ -15,6 +15,7 @@ from structsvm.export.hybrid import ENGINES
 from structsvm.export.names import check_feature_names
 from structsvm.export.ranking_expressions import evaluate
 from structsvm.export.trees import TREE_FORMATS
+from tests.laws import LAW
 from tests.refusing import refused
 
 X = np.abs(np.random.default_rng(0).normal(size=(40, 2))) + 0.1
@@ -129,7 +130,7 @@ def read_hybrid(to, text):
 
 
 def cases(n):
-    many = pytest.param(10_000, id="many", marks=pytest.mark.slow)
+    many = pytest.param(10_000, id="many", marks=LAW)
     return pytest.mark.parametrize("n", [pytest.param(n, id="few"), many])
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from structsvm.common.checks import BadInput
 from structsvm.readers import Qrels, read_feature_log
+from tests.laws import LAW
 from tests.refusing import rejected, rejections
 
 
@@ -210,7 +211,7 @@ def places(tree):
             yield from places(tree[key])
 
 
-@pytest.mark.parametrize("n_cases", [400, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_cases", [400, pytest.param(10_000, marks=LAW)])
 def test_only_readable_errors_come_out_of_damaged_answers(n_cases):
     rng = np.random.default_rng(n_cases)
     errors = []

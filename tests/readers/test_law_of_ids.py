@@ -248,6 +248,7 @@ def test_the_same_rows_give_the_same_ids_through_every_door(tmp_path, check):
 
 
 @pytest.mark.slow
+@pytest.mark.law
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(
     "check",

@@ -27,13 +27,14 @@ from structsvm.readers import (
     write_qrels,
     write_run,
 )
+from tests.laws import LAW
 from tests.refusing import refused
 
 ALPHABET = ["a", "b", "7", " ", '"', "'", ",", ";", "\t", "\n", "\r\n", "é", "#", "=", "\\"]
 
 CASES = [
     pytest.param(range(200), id="some"),
-    pytest.param(range(200, 10_200), id="many", marks=pytest.mark.slow),
+    pytest.param(range(200, 10_200), id="many", marks=LAW),
 ]
 
 

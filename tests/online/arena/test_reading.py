@@ -7,6 +7,7 @@ import pytest
 
 from structsvm.common.checks import BadInput
 from structsvm.online.arena import arena, read_votes
+from tests.laws import LAW
 from tests.refusing import refused
 
 
@@ -87,7 +88,7 @@ def outcome(source):
     return [names[i] if s == 1 else names[j] if s == 0 else "tie" if s == 0.5 else s for s, i, j in won]
 
 
-@pytest.mark.parametrize("n_cases", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_cases", [200, pytest.param(10_000, marks=LAW)])
 def test_a_number_means_the_same_in_every_container(tmp_path, n_cases) -> None:
     """Models are numbered from ``low``; the twin lists the readings that fit all rows."""
     pandas = pytest.importorskip("pandas")
