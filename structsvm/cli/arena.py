@@ -10,7 +10,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import read_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, ColumnNames, Output, Report, Seed, named_columns
-from structsvm.cli.terminal import GATE, group, print_json
+from structsvm.cli.terminal import GATE, emit, group
 from structsvm.common.files import csv_lines
 
 VotesFile = Annotated[
@@ -91,13 +91,7 @@ def report(
     result = arena(voting.read(votes), **voting.rules, unordered=unordered)
     if report is not None:
         paths.write_text(report, page(votes.name, result, elo=elo))
-    if as_json:
-        print_json({"votes": str(votes), **result.to_dict()})
-    else:
-        for line in summary(result, elo=elo):
-            typer.echo(line)
-        if report is not None:
-            typer.echo(f"report: {report}")
+    emit(summary(result, elo=elo), {"votes": votes, **result.to_dict()}, as_json, report)
     if fail_if_undecided and not result.best:
         raise typer.Exit(GATE)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,7 @@ from structsvm.cli.files import Table, by_name, load_ranker
 from structsvm.cli.groups import Group
 from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Jobs, Report, Seed
-from structsvm.cli.terminal import INTERRUPTED, bar, group, note, print_json, print_table
+from structsvm.cli.terminal import INTERRUPTED, bar, emit, group, note, table_lines
 from structsvm.common.arrays import Archive, Damaged
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import read_lines, shorten
@@ -115,20 +114,20 @@ def simulate(
         note(f"interrupted; the same command with --checkpoint {checkpoint} continues from here")
         raise typer.Exit(INTERRUPTED) from None
 
-    from structsvm.online.simulation.page import headline, results_table, simulation_page
+    from structsvm.online.simulation.page import headline, leaders, results_table, simulation_page
 
     if report is not None:
         about: Any = {"world": world.name, "gaps": simulated.gaps, "facts": facts, "names": names}
         page = simulation_page(results, regret=regret, **about)
         paths.write_text(report, page)
-    if as_json:
-        print_json(_record(world, simulated, settings, results))
-        return
+    record: dict[str, Any] = {"world": world, "n_arms": simulated.n_arms, "best": simulated.winners}
+    record |= {name: value for name, value in settings.items() if name != "n_jobs"}
+    record |= {
+        "least": leaders(results),
+        "algorithms": {name: run.to_dict() for name, run in results.items()},
+    }
     columns, rows, _ = results_table(results)
-    print_table(columns, rows)
-    typer.echo(headline(results))
-    if report is not None:
-        typer.echo(f"Report: {report}")
+    emit([*table_lines(columns, rows), headline(results)], record, as_json, report)
 
 
 app = group("Simulate dueling bandits, which find the best ranker while they serve users.", simulate)
@@ -319,23 +318,3 @@ def _play(players: Players, simulated: Any, settings: Any, checkpoint: Path | No
             if shown.disable:
                 note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
     return results
-
-
-def _record(world: Path, simulated: Any, settings: Any, results: dict[str, Simulation]) -> dict[str, Any]:
-    from structsvm.online.simulation.page import leaders
-
-    record: dict[str, Any] = {"world": str(world), "n_arms": simulated.n_arms}
-    record |= {"best": simulated.winners.tolist(), **{k: v for k, v in settings.items() if k != "n_jobs"}}
-    record["least"] = leaders(results)
-    record["algorithms"] = {}
-    for label, run in results.items():
-        low, high = (float(edge[-1]) for edge in run.interval())
-        record["algorithms"][label] = {
-            "regret": float(run.mean()[-1]),
-            "interval": [low, high] if math.isfinite(low) else None,
-            "accuracy": float(run.accuracy[-1]),
-            "winners": run.winner.tolist(),
-            "times": run.times.tolist(),
-            "mean_regret": run.mean().tolist(),
-        }
-    return record

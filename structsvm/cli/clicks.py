@@ -3,14 +3,13 @@
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 import structsvm
 from structsvm import clicks
@@ -18,7 +17,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, keep_names, naming, predicted
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, MaybeOutput, Output, Report, Scale
-from structsvm.cli.terminal import GapProgress, group, note, number_or_none, print_json
+from structsvm.cli.terminal import GapProgress, emit, group, note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
@@ -98,30 +97,25 @@ def describe(
         for model in labelled("structsvm.clicks", "abbreviation").values():
             qualities.append((model.__name__, clicks.held_out_quality(model(), cells)))
     _write_page(report, log, cells, qualities=qualities)
-    if as_json:
-        shows, taps = cells.per_position()
-        print_json(
-            {
-                "log": str(log),
-                "queries": cells.n_queries,
-                "documents": cells.n_rows,
-                "shows": cells.n_shows,
-                "clicks": cells.n_clicks,
-                "shows_by_position": shows.tolist(),
-                "clicks_by_position": taps.tolist(),
-                "dropped": dict(cells.dropped),
-                "models": {
-                    name: {"log_likelihood": q.log_likelihood, "perplexity": q.perplexity}
-                    for name, q in qualities
-                },
-            }
-        )
-        return
-    _print_log(cells)
-    if qualities:
-        typer.echo("click models    fitted to a random 3/4 of the lists, evaluated on the others")
-    for name, q in qualities:
-        typer.echo(f"{name:<32}log-likelihood {q.log_likelihood:.4f}, perplexity {q.perplexity:.4f}")
+    shows, taps = cells.per_position()
+    record = {
+        "queries": cells.n_queries,
+        "documents": cells.n_rows,
+        "shows": cells.n_shows,
+        "clicks": cells.n_clicks,
+        "shows_by_position": shows,
+        "clicks_by_position": taps,
+        "models": {
+            name: {"log_likelihood": q.log_likelihood, "perplexity": q.perplexity} for name, q in qualities
+        },
+    }
+    lines = [
+        f"{name:<32}log-likelihood {q.log_likelihood:.4f}, perplexity {q.perplexity:.4f}"
+        for name, q in qualities
+    ]
+    if lines:
+        lines.insert(0, "click models    fitted to a random 3/4 of the lists, evaluated on the others")
+    _emit(log, cells, lines, record, as_json)
 
 
 def propensities(
@@ -137,39 +131,12 @@ def propensities(
     """Estimate how often users examine each position of LOG."""
     paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
     cells = reading.read(log)
-    from structsvm.clicks.page import errors_of
-
     with _naming_log(log):
         found = clicks.harvest(cells, last=last, tail=tail)
-    low, high = found.interval()
     if output is not None:
         paths.write_text(output, _theta_lines(found))
     _write_page(report, log, cells, propensities=found)
-    if as_json:
-        print_json(
-            {
-                "log": str(log),
-                "theta": found.theta.tolist(),
-                "lower": low.tolist(),
-                "upper": high.tolist(),
-                "covariance": found.covariance.tolist(),
-                "certificate": found.certificate,
-                "dropped": dict(cells.dropped),
-                "queries": found.n_clusters,
-                "effective_queries": found.effective_clusters,
-                "freedom": None if found.freedom is None else found.freedom.tolist(),
-            }
-        )
-        return
-    _print_log(cells)
-    for k, (v, a, b) in enumerate(zip(found.theta, low, high, strict=True), 1):
-        typer.echo(f"position {k:<4}{v:.4f}  ({a:.4f} to {b:.4f})")
-    typer.echo(errors_of(found))
-    link = found.weakest_link
-    if link.second > link.first:
-        typer.echo(
-            f"weakest link: positions {link.first} and {link.second}, standard error {link.error:.3g} of the log ratio"
-        )
+    _emit(log, cells, found.lines(), found.to_dict(), as_json)
 
 
 def train(
@@ -226,10 +193,7 @@ def train(
     ]
     search = None if C is not None else Search(model.Cs_.tolist(), model.scores_.tolist(), model.C_)
     _write_page(report, log, cells, propensities=model.propensities_, weights=figures, search=search)
-    _print_log(cells)
-    for name, text in figures:
-        typer.echo(f"{name:<30}{text}")
-    typer.echo(f"{'model':<30}{output}")
+    _emit(log, cells, [f"{name:<30}{text}" for name, text in (*figures, ("model", output))])
     progress.conclude(model.fit_, "scale the features with --scale, or lower --C")
 
 
@@ -297,48 +261,7 @@ def evaluate(
             cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None
         )
     _write_page(report, log, cells, estimate=found)
-    if as_json:
-        print_json(
-            {
-                "log": str(log),
-                "model": str(model),
-                "dcg": found.dcg._asdict(),
-                "logged_dcg": found.logged_dcg._asdict(),
-                "difference": found.difference._asdict(),
-                "unseen": found.unseen,
-                "discount": {name: number_or_none(end) for name, end in found.discount._asdict().items()},
-                "bounds": list(found.bounds),
-                "sessions": found.n_sessions,
-                "effective_sample_size": found.effective_sample_size,
-                "largest_weight": found.largest_weight,
-                "dropped": dict(cells.dropped),
-                "lists_with_gaps": found.n_gapped,
-                "users": found.n_clusters,
-                "effective_users": found.effective_clusters,
-                "trust_bias_p": number_or_none(found.trust_bias_p),
-                "notes": list(found.notes),
-                "trained_on": shares[0],
-                "over_baseline": None if found.over_baseline is None else found.over_baseline._asdict(),
-            }
-        )
-        return
-    _print_log(cells)
-    typer.echo(
-        f"clicks          equivalent to {found.effective_sample_size:,.0f} of equal weight; the largest "
-        f"weight is {found.largest_weight:,.4g}"
-    )
-    for name, i in (
-        (f"new DCG@{found.k}", found.dcg),
-        (f"shown DCG@{found.k}", found.logged_dcg),
-        ("difference", found.difference),
-        ("over baseline", found.over_baseline),
-    ):
-        if i is not None:
-            typer.echo(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})")
-    rest = f", DCG up to {found.bounds[1]:.4f}" if found.unseen else ""
-    typer.echo(f"never shown     {found.unseen:.1%} of the new ranker's discounts{rest}")
-    for text in found.notes:
-        typer.echo(f"note: {text}")
+    _emit(log, cells, found.lines(), {"model": model, **found.to_dict(), "trained_on": shares[0]}, as_json)
 
 
 def judge(
@@ -385,8 +308,7 @@ def judge(
                 raise
             raise BadInput(output, f"{error.problem}", "write a table, with --output judgments.tsv") from None
     _write_page(report, log, cells, judged=found, levels=limits)
-    _print_log(cells)
-    typer.echo(f"judgments       {output}: {n_written:,} documents")
+    _emit(log, cells, [f"judgments       {output}: {n_written:,} documents"])
 
 
 class _GivingUp(GapProgress):
@@ -526,9 +448,16 @@ def _write_page(path: Path | None, log: Path, cells: Any, **sections: Any) -> No
         paths.write_text(path, clicks_page(log.name, cells, **sections))
 
 
-def _print_log(cells: Any) -> None:
+def _emit(
+    log: Path,
+    cells: Any,
+    lines: Iterable[str],
+    record: Mapping[str, Any] | None = None,
+    as_json: bool = False,
+) -> None:
+    """Print a result after the size of the log and what was left out of it."""
     from structsvm.clicks.page import size_of_log
 
-    typer.echo(f"log             {size_of_log(cells)}")
-    for reason, count in cells.dropped.items():
-        typer.echo(f"left out        {reason}: {count:,}")
+    left_out = (f"left out        {reason}: {count:,}" for reason, count in cells.dropped.items())
+    whole = {"log": log, **(record or {}), "dropped": cells.dropped}
+    emit([f"log             {size_of_log(cells)}", *left_out, *lines], whole, as_json)

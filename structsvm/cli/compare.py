@@ -1,7 +1,7 @@
 """``structsvm compare`` and ``structsvm search``: compare methods on test queries, and choose a method and C."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +22,7 @@ from structsvm.cli.options import (
     PerQuery,
     Positive,
     Relevance,
+    Report,
     Scale,
     Seed,
     Selection,
@@ -33,11 +34,10 @@ from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import (
     INTERRUPTED,
     bar,
+    emit,
     exit_if_worse,
     note,
-    number_or_none,
-    print_json,
-    print_table,
+    table_lines,
 )
 from structsvm.common.checks import BadInput
 from structsvm.common.files import csv_lines
@@ -213,7 +213,7 @@ def compare(
     csv: Annotated[Path | None, "Write the table as CSV."] = None,
     latex: Annotated[Path | None, "Write means and tests as LaTeX (booktabs)."] = None,
     markdown: Annotated[Path | None, "Write means and tests as Markdown."] = None,
-    report: Annotated[Path | None, "Write a page with figures."] = None,
+    report: Report = None,
     fail_if_worse: FailIfWorse = None,
 ) -> None:
     """Compare methods on test queries, with C chosen on validation queries.
@@ -225,7 +225,7 @@ def compare(
     study.check(data)
     paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
 
-    from structsvm.cli.studies.folds.page import as_records, page, tests_table
+    from structsvm.cli.studies.folds.page import as_records, lines, page, tests_table
     from structsvm.cli.studies.folds.results import LEVEL, remarks
     from structsvm.plots.pages import measure_name
 
@@ -239,37 +239,19 @@ def compare(
     for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
         if path is not None:
             columns, rows, said = paper.means_table(results, LEVEL)
-            names, lines = tests_table(results)
-            lines = [[measure_name(measure), *others] for measure, *others in lines]
-            paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, lines)}")
+            names, tests = tests_table(results.tests.pairs)
+            tests = [[measure_name(measure), *others] for measure, *others in tests]
+            paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
     for remark in remarks(results):
         note(f"{remark}; widen --C")
-    if as_json:
-        print_json(as_records(results, per_query=per_query))
-    else:
-        _print_comparison(results, study)
+    emit(lines(results), as_records(results, per_query=per_query), as_json)
+    if not as_json and study.work is not None and results.reused:
+        note(f"{results.reused} of {results.reused + results.computed} results found in {study.work}")
     if report is not None:  # written last, so that the results are printed even if the page fails
         paths.write_text(report, page(results, f"Learning to rank: {data.name}"))
     exit_if_worse(
         [test for test in results.tests.pairs if test.method not in results.baselines], fail_if_worse
     )
-
-
-def _print_comparison(results: Any, study: Study) -> None:
-    from structsvm.cli.studies.folds.page import headline, tests_table
-    from structsvm.cli.studies.folds.page import table as table_of
-
-    print_table(*table_of(results))
-    if (tested := tests_table(results))[1]:
-        typer.echo()
-        print_table(*tested)
-        typer.echo()
-    with_C = any(C is not None for m in results.methods for C in m.Cs)
-    typer.echo(
-        headline(results) + (f" C was chosen by {results.selecting} on validation queries." if with_C else "")
-    )
-    if study.work is not None and results.reused:
-        note(f"{results.reused} of {results.reused + results.computed} results found in {study.work}")
 
 
 def search(
@@ -336,14 +318,9 @@ def search(
     estimate = estimate_of_search(results, column)
     if estimate is not None and estimate.n_queries < FEW:
         note(f"{estimate.n_queries} validation queries are few: the interval may be too narrow")
-    if as_json:
-        print_json(_search_record(results, best) | {"estimate": _estimate_record(estimate)})
-        return
-    _print_search(results, best)
-    if estimate is not None:
-        typer.echo(repr(estimate))
-    if output is not None:
-        typer.echo(f"Model: {output}")
+    more = [] if estimate is None else [repr(estimate)]
+    more += [] if output is None else [f"Model: {output}"]
+    emit([*_search_lines(results, best), *more], _search_record(results, best, estimate), as_json)
 
 
 def _equal(results: Any, best: Any) -> list[str]:
@@ -351,7 +328,7 @@ def _equal(results: Any, best: Any) -> list[str]:
     return [m.name for m in results.methods if m is not best and m.best()[1] >= best.best()[1] - 1e-12]
 
 
-def _search_record(results: Any, best: Any) -> dict[str, Any]:
+def _search_record(results: Any, best: Any, estimate: Any) -> dict[str, Any]:
     chosen, mean = best.best()
     measures = results.measures
     return {
@@ -361,26 +338,13 @@ def _search_record(results: Any, best: Any) -> dict[str, Any]:
         "best": {"method": best.name, "C": chosen, "mean": mean},
         "equal": _equal(results, best),
         "methods": [
-            {"method": m.name, "C": m.curve()[0], "means": m.curve()[1].tolist()} for m in results.methods
+            dict(zip(("method", "C", "means"), (m.name, *m.curve()), strict=True)) for m in results.methods
         ],
+        "estimate": estimate,
     }
 
 
-def _estimate_record(estimate: Any) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
-    record: dict[str, Any] = estimate._asdict()
-    if (found := estimate.difference) is not None:
-        record["difference"] = _finite(found._asdict())
-    return _finite(record)
-
-
-def _finite(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record with None in place of numbers that JSON lacks."""
-    return {key: number_or_none(v) if isinstance(v, float) else v for key, v in record.items()}
-
-
-def _print_search(results: Any, best: Any) -> None:
+def _search_lines(results: Any, best: Any) -> Iterator[str]:
     from structsvm.plots.pages import Column
 
     chosen, mean = best.best()
@@ -395,11 +359,12 @@ def _print_search(results: Any, best: Any) -> None:
         for m in results.methods
         for C, value in zip(*m.curve(), strict=True)
     ]
-    print_table([Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")], rows)
+    columns = [Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")]
+    yield from table_lines(columns, rows)
     at = "" if chosen is None else f" with C = {chosen:.4g}"
-    typer.echo(f"Best: {best.name}{at}, mean {select} {mean:.4f} on validation queries")
+    yield f"Best: {best.name}{at}, mean {select} {mean:.4f} on validation queries"
     if equal := _equal(results, best):
-        typer.echo(f"Equal to the best: {', '.join(equal)}")
+        yield f"Equal to the best: {', '.join(equal)}"
 
 
 def _warn_unconverged(results: Any, tol: float) -> None:

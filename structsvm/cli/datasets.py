@@ -1,7 +1,6 @@
 """``structsvm datasets``: synthetic data with a known answer, and descriptions of files."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,19 +10,14 @@ from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.files import Table
 from structsvm.cli.options import AsJson
-from structsvm.cli.terminal import group, note, print_json
+from structsvm.cli.terminal import emit, group, note
 from structsvm.common.checks import BadInput
 
 
 def list_(as_json: AsJson = False) -> None:
     """List the data sets that 'make' can write, with their options and defaults."""
     sets = readers.list_datasets()
-    if as_json:
-        print_json([asdict(dataset) for dataset in sets])
-        return
-    for dataset in sets:
-        typer.echo(f"{dataset.name} ({dataset.writes}): {dataset.summary}")
-        typer.echo("    " + " ".join(f"{key}={value}" for key, value in dataset.options.items()))
+    emit([line for dataset in sets for line in dataset.lines()], sets, as_json)
 
 
 def describe(
@@ -46,15 +40,8 @@ def describe(
     elif table.zero_based:
         options["one_based"] = False
     found = readers.describe(source, **options)
-    if as_json:
-        print_json(found.to_dict())
-        return
-    typer.echo(f"{found.path}: {found.kind}")
-    for name, count in found.counts.items():
-        typer.echo(f"    {name}: {count}")
-    if found.labels:
-        typer.echo("    labels: " + ", ".join(f"{label}: {n}" for label, n in found.labels.items()))
-    for warning in found.warnings:
+    emit(found.lines(), found.to_dict(), as_json)
+    for warning in () if as_json else found.warnings:
         note(f"warning: {warning}")
 
 

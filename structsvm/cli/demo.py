@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from structsvm.cli import paths
 from structsvm.cli.options import Jobs, Output
-from structsvm.cli.terminal import print_table, working
+from structsvm.cli.terminal import emit, table_lines, working
 
 
 def demo(output: Annotated[Output, "The page to write."] = Path("demo-report.html"), jobs: Jobs = -1) -> None:
@@ -26,11 +24,9 @@ def demo(output: Annotated[Output, "The page to write."] = Path("demo-report.htm
         status.update("writing the page")
         paths.write_text(output, task_room.page(outcome))
     columns, rows = task_room.results_table(outcome)
+    lines = []
     # two tables, as a single table would be wider than a terminal of 80 columns
     for title, chosen in ((task.title, slice(1, 5)), ("Training", slice(5, None))):
-        typer.echo(title)
         shown = [[row[0], *row[chosen]] for row in rows if any(row[chosen])]
-        print_table([columns[0], *columns[chosen]], shown)
-        typer.echo()
-    typer.echo(task_room.headline(outcome))
-    typer.echo(f"Report: {output}")
+        lines += [title, *table_lines([columns[0], *columns[chosen]], shown), ""]
+    emit([*lines, task_room.headline(outcome)], report=output)

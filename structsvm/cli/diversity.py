@@ -17,7 +17,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Jobs, MaybeOutput, Output, Seed, Selection, Tol, known, parse_grid
-from structsvm.cli.terminal import GapProgress, bar, group, note, print_json, print_table
+from structsvm.cli.terminal import GapProgress, bar, emit, group, note, table_lines
 from structsvm.common.checks import BadInput, check_choice, counted
 
 if TYPE_CHECKING:
@@ -318,17 +318,14 @@ def compare(
     for remark in remarks:
         note(remark)
     skipped = len(read.sets) - len(found.sets)
-    if as_json:
-        counts = {"queries": len(found.sets), "skipped": skipped, "k": k, "budget": budget, "loss": loss}
-        print_json(counts | {"methods": as_records(result)})
-        return
+    counts = {"queries": len(found.sets), "skipped": skipped, "k": k, "budget": budget, "loss": loss}
     left_out = f" ({skipped} without subtopics left out)" if skipped else ""
-    typer.echo(
+    about = (
         f"{counted(query=len(found.sets))}{left_out}, {result.limit} per query; wins and p: {MEASURES[loss]} of "
         f"{result.first} against the others"
     )
-    print_table(*table(result))
-    typer.echo(headline(result))
+    lines = [about, *table_lines(*table(result)), headline(result)]
+    emit(lines, counts | {"methods": as_records(result)}, as_json)
 
 
 def _levels(texts: list[str]) -> list[Level] | str:

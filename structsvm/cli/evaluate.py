@@ -1,7 +1,7 @@
 """``structsvm evaluate``: print measures of rankings, and tests of their differences."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
 from structsvm.cli.files import Columns, Data, names_of_runs, read_data, read_scores
 from structsvm.cli.options import AsJson, Convention, FailIfWorse, Relevance
-from structsvm.cli.terminal import exit_if_worse, note, print_json, print_table
+from structsvm.cli.terminal import emit, exit_if_worse, note, table_lines
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.common.tables.source import Source, source_of
@@ -33,10 +33,7 @@ class _Measured(NamedTuple):
         if self.n_rows is not None:
             out["n_rows"] = self.n_rows
         out["metrics"] = {result.name: result.mean for result in self.results}
-        out["intervals"] = {
-            result.name: [None if math.isnan(end) else end for end in result.interval()]
-            for result in self.results
-        }
+        out["intervals"] = {result.name: result.interval() for result in self.results}
         if per_query:
             out["per_query"] = {
                 result.name: dict(
@@ -114,42 +111,36 @@ def evaluate(
         raise BadInput("--common-topics", f"expected TREC judgments and a run, got other data in {data}")
     else:
         found = _of_scores(source, scores, columns, names, **rules)
-    tests, table = _tests(found, names)
+    tests = _tests(found, names)
     if fail_if_worse is not None and not tests:
         raise BadInput("--fail-if-worse", "expected a query that is in all files, got none")
-    if as_json:
-        records = {name: one.record(per_query=per_query) for name, one in found.items()}
-        if len(found) == 1:
-            out = {"data": str(data), "scores": str(scores[0]), **rules, **next(iter(records.values()))}
-        else:
-            runs = {name: {"scores": str(found[name].scores), **records[name]} for name in found}
-            out = {"data": str(data), **rules, "runs": runs, "tests": [test._asdict() for test in tests]}
-        print_json(out)
-    elif len(found) > 1:
-        _print_means(found)
-        if tests:
-            typer.echo(f"\nDifferences from {printable(next(iter(found)))}")
-            print_table(*table)
+    records = {name: one.record(per_query=per_query) for name, one in found.items()}
+    if len(found) == 1:
+        one = {"data": data, "scores": scores[0], **rules, **next(iter(records.values()))}
+        emit(_lines_of_one(found, names, per_query=per_query), one, as_json)
     else:
-        _print_one(found, names, per_query=per_query)
+        runs = {name: {"scores": found[name].scores, **records[name]} for name in found}
+        several = {"data": data, **rules, "runs": runs, "tests": tests}
+        emit(_lines_of_several(found, tests), several, as_json)
     exit_if_worse(tests, fail_if_worse)
 
 
-def _print_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_query: bool) -> None:
-    """Print one line per measure for the only file."""
+def _lines_of_one(found: Mapping[str, _Measured], names: Sequence[str], *, per_query: bool) -> Iterator[str]:
+    """Yield one line per measure for the only file."""
     width = max(len(name) for name in names)
     for result in next(iter(found.values())).results:
         if per_query:
             for query, value in zip(result.query_ids.tolist(), result.per_query.tolist(), strict=True):
-                typer.echo(f"{result.name:<{width}}\t{printable(str(query))}\t{value:.4f}")
+                yield f"{result.name:<{width}}\t{query}\t{value:.4f}"
         lower, upper = result.interval()
         interval = "" if math.isnan(lower) else f"\t[{lower:.4f}, {upper:.4f}]"
-        typer.echo(f"{result.name:<{width}}\tall\t{result.mean:.4f}{interval}")
+        yield f"{result.name:<{width}}\tall\t{result.mean:.4f}{interval}"
 
 
-def _print_means(found: Mapping[str, _Measured]) -> None:
-    """Print one line of means per file, with intervals, and the number of topics if it differs between files."""
-    from structsvm.plots.pages import Column
+def _lines_of_several(found: Mapping[str, _Measured], tests: Sequence[Any]) -> Iterator[str]:
+    """Yield the tables of several files: means, with the number of topics if it differs, intervals and tests."""
+    from structsvm.cli.studies.folds.page import tests_table
+    from structsvm.plots.pages import columns
 
     results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
     runs, measures = (tuple(dict.fromkeys(names)) for names in zip(*results, strict=True))
@@ -161,34 +152,31 @@ def _print_means(found: Mapping[str, _Measured]) -> None:
         note(
             f"the means are over different topics; all files share {len(frozenset.intersection(*topics))} of them"
         )
-    typer.echo("\n".join(lines))
+    yield from lines
     if len(topics[0]) > 1:
         ends = {key: each.interval() for key, each in results.items()}
         cells = {key: "–" if math.isnan(low) else f"{low:.4f} to {up:.4f}" for key, (low, up) in ends.items()}
-        typer.echo("\n95% intervals of the means")
-        columns = [Column("run"), *(Column(name, numeric=True) for name in measures)]
-        print_table(columns, [[run, *(cells[run, name] for name in measures)] for run in runs])
+        rows = [[run, *(cells[run, name] for name in measures)] for run in runs]
+        yield from ("", "95% intervals of the means", *table_lines(columns("run", numbers=measures), rows))
+    if tests:
+        yield from ("", f"Differences from {next(iter(found))}", *table_lines(*tests_table(tests)))
 
 
-def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> tuple[list[Any], Any]:
-    """Return the tests against the first file over the queries in all files, and their table."""
-    from structsvm.cli.studies.folds import Measures, MethodResult, Results
-    from structsvm.cli.studies.folds.page import tests_table
+def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> list[Any]:
+    """Return the tests against the first file over the queries in all files."""
+    from structsvm.cli.studies.folds.results import result_of, tests_of
 
     each = {
-        name: [dict(zip(r.query_ids.tolist(), r.per_query.tolist(), strict=True)) for r in one.results]
+        (measure, name): dict(zip(result.query_ids.tolist(), result.per_query.tolist(), strict=True))
         for name, one in found.items()
+        for measure, result in zip(names, one.results, strict=True)
     }
-    shared = set.intersection(*(set(values[0]) for values in each.values()))
-    queries = [query for query in next(iter(each.values()))[0] if query in shared]
+    first, *_ = each.values()
+    queries = [query for query in first if all(query in own for own in each.values())]
     if not queries or len(found) < 2:
-        return [], None
-    methods = []
-    for name, values in each.items():
-        by_name = {m: [one[query] for query in queries] for m, one in zip(names, values, strict=True)}
-        methods.append(MethodResult(name, ({"test": {"values": by_name, "query_ids": queries}},)))
-    results = Results(tuple(methods), Measures(report=tuple(names)), (), (methods[0].name,), 0, 0)
-    return results.tests.pairs, tests_table(results)
+        return []
+    values = {key: result_of(key[0], np.array([own[q] for q in queries])) for key, own in each.items()}
+    return tests_of(values, [next(iter(found))]).pairs
 
 
 def _of_runs(

@@ -1,5 +1,6 @@
 """``structsvm show`` and ``structsvm explain``: the weights of a model, and why it ranks a document above another."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Data, Table, load_ranker, predicted
 from structsvm.cli.options import AsJson
 from structsvm.cli.tables import read_for_model, with_medians
-from structsvm.cli.terminal import note, print_json, print_table
+from structsvm.cli.terminal import emit, note, table_lines
 from structsvm.common.checks import BadInput
 from structsvm.common.user_warnings import ordered_columns
 
@@ -44,10 +45,7 @@ def show(
             entry["importance"] = value
     key = "importance" if rows is not None else next(name for name in table[0] if name != "feature")
     table.sort(key=lambda entry: -abs(entry[key]))
-    if as_json:
-        print_json({"model": type(ranker).__name__, "features": table})
-        return
-    _print(table)
+    emit(_lines(table), {"model": type(ranker).__name__, "features": table}, as_json)
 
 
 def explain(
@@ -93,21 +91,18 @@ def explain(
         for name, value in terms
         if value or len(terms) < 10
     ]
-    if as_json:
-        print_json({"a": float(scores[i]), "b": float(scores[j]), "terms": table})
-        return
     above = "above" if scores[i] > scores[j] else "below" if scores[i] < scores[j] else "level with"
     a, b = (documents[i], documents[j]) if documents else (a, b)
-    typer.echo(f"{a} ({scores[i]:.6g}) is {above} {b} ({scores[j]:.6g}) by {abs(scores[i] - scores[j]):.6g}")
-    _print(table)
+    verdict = f"{a} ({scores[i]:.6g}) is {above} {b} ({scores[j]:.6g}) by {abs(scores[i] - scores[j]):.6g}"
+    emit([verdict, *_lines(table)], {"a": scores[i], "b": scores[j], "terms": table}, as_json)
 
 
-def _print(table: list[dict[str, Any]]) -> None:
+def _lines(table: list[dict[str, Any]]) -> Iterator[str]:
     from structsvm.plots.pages import columns
 
     names = list(table[0])
     rows = [[str(one["feature"]), *(f"{one[name]:.6g}" for name in names[1:])] for one in table]
-    print_table(columns(names[0], numbers=names[1:]), rows)
+    return table_lines(columns(names[0], numbers=names[1:]), rows)
 
 
 def _read(path: Path, columns: Table, ranker: Any) -> Any:

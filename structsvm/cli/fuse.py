@@ -15,7 +15,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Ids, names_of_runs, read_data, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, Jobs, MaybeOutput, PerQuery, Seed, Selection, parse_grid
-from structsvm.cli.terminal import note, number_or_none, print_json, print_table, working
+from structsvm.cli.terminal import emit, note, table_lines, working
 from structsvm.common.checks import BadInput, check_positive, counted
 from structsvm.common.tables.source import Source
 
@@ -173,14 +173,9 @@ def fuse(
         note(f"{ignored} of {judgments.n_topics} judged topics are in none of the runs, and are left out")
     if n_new := pool.n_topics - result.pool.n_topics:
         note(f"{counted(topic=n_new)} without judgments: ranked by the final model")
-    if as_json:
-        print_json(as_record(result, per_query=per_query))
-        return
-    print_table(*table(result))
-    typer.echo(headline(result))
-    for name, path in (("run", output), ("model", save)):
-        if path is not None:
-            typer.echo(f"{name:<7}{path}")
+    written = [f"run    {output}", *([] if save is None else [f"model  {save}"])]
+    lines = [*table_lines(*table(result)), headline(result), *written]
+    emit(lines, as_record(result, per_query=per_query), as_json)
 
 
 def _print_weights(
@@ -211,38 +206,11 @@ def _print_weights(
         status.update("learning")
         judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
-    if as_json:
-        numbers = (one.tolist() for one in (result.weights, result.lower, result.upper))
-        keys = ("name", "weight", "lower", "upper")
-        weights = [dict(zip(keys, one, strict=True)) for one in zip(result.names, *numbers, strict=True)]
-        found, ends = result.estimate, ("mean_difference", "lower", "upper")
-        print_json(
-            {
-                "to": to,
-                "weights": weights,
-                "better": result.better,
-                "advice": result.advice,
-                "measure": found.name,
-                "estimate": {
-                    "mean": found.mean,
-                    "lower": number_or_none(found.lower),
-                    "upper": number_or_none(found.upper),
-                    "n_queries": found.n_queries,
-                },
-                "against": {
-                    name: {end: number_or_none(getattr(one, end)) for end in ends}
-                    for name, one in result.against.items()
-                },
-                "best_list": result.best_list,
-            }
-        )
-    else:
-        for line in str(result).splitlines():
-            note(line)
+    for line in () if as_json else str(result).splitlines():
+        note(line)
     if output is not None:
         paths.write_text(output, result.text())
-    elif not as_json:
-        typer.echo(result.text(), nl=False)
+    emit(result.text().splitlines() if output is None else (), result.to_dict(), as_json)
 
 
 def _check_no_table(learning: Learning, columns: Ids) -> None:
@@ -276,11 +244,9 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
         status.update("ranking")
         ranked = model.rank(pool, tag=tag)
         readers.write_run(ranked, output)
-    if as_json:
-        print_json({"n_topics": ranked.n_topics, "n_documents": ranked.n_rows, "runs": list(model.names)})
-        return
-    typer.echo(f"{ranked.n_topics} topics, {ranked.n_rows} documents of {len(model.names)} runs")
-    typer.echo(f"run    {output}")
+    size = f"{ranked.n_topics} topics, {ranked.n_rows} documents of {len(model.names)} runs"
+    record = {"n_topics": ranked.n_topics, "n_documents": ranked.n_rows, "runs": model.names}
+    emit([size, f"run    {output}"], record, as_json)
 
 
 def _read_lists(source: Source, columns: Ids, features: list[str] | None) -> QueryData:

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import json
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from structsvm import clicks, readers
 from structsvm.cli import paths
 from structsvm.cli.files import Table, load_ranker
 from structsvm.cli.options import AsJson, ColumnNames, Output, Report, Seed, named_columns
-from structsvm.cli.terminal import bar, group, note, print_json
+from structsvm.cli.terminal import bar, emit, group, note
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import compression, is_stream
 from structsvm.common.lazy import labelled
@@ -73,13 +72,7 @@ def analyse(
     )
     if report is not None:
         paths.write_text(report, page(log.name, read, answer))
-    if as_json:
-        print_json({"log": str(log), **answer.to_dict()})
-        return
-    for line in summary(answer):
-        typer.echo(line)
-    if report is not None:
-        typer.echo(f"report     {report}")
+    emit(summary(answer), {"log": log, **answer.to_dict()}, as_json, report)
 
 
 def _team_draft_elsewhere(log: Path, columns: dict[str, str]) -> Any:
@@ -122,7 +115,6 @@ def learn(
         raise BadInput("--better", problem)
 
     from structsvm.online import clicklog
-    from structsvm.online.statistics.features import FEATURES
 
     read = []
     for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
@@ -134,16 +126,7 @@ def learn(
     learned.save(output)
     if math.isinf(learned.needed_by_clicks):
         note("the rankers of --better have no more clicks than the others in these logs; check the names")
-    if as_json:
-        print_json({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))})
-        return
-    for feature, weight in zip(FEATURES, learned.weights, strict=True):
-        typer.echo(f"{feature:<30}{weight:+.4f}")
-    typer.echo(
-        f"\n{learned.n_queries:,} queries, {method}. Queries for p <= 0.05 in half of the experiments: "
-        f"{_count(learned.needed)} (each half of the queries with weights learned from the other half), "
-        f"{_count(learned.needed_by_clicks)} if every click has weight 1.\n{output}"
-    )
+    emit([*learned.lines(), str(output)], {"output": output, **learned.to_dict()}, as_json)
 
 
 @contextlib.contextmanager
@@ -159,10 +142,6 @@ def _reading(log: Path) -> Iterator[Callable[[int, int], None]]:
         finally:
             if collecting:
                 gc.enable()
-
-
-def _count(queries: float) -> str:
-    return "no number" if math.isinf(queries) else f"{math.ceil(queries):,}"
 
 
 def simulate(

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
@@ -25,6 +25,7 @@ from structsvm import trainers
 from structsvm.cli.groups import spelled_out
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
+from structsvm.common.records import plain
 from structsvm.protocols import Progress
 
 if TYPE_CHECKING:
@@ -65,8 +66,18 @@ def working(text: str) -> Any:
     return Console(stderr=True).status(text)
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table as plain text on standard output, so that copied text stays aligned."""
+def emit(lines: Iterable[str], record: Any = None, as_json: bool = False, report: Path | None = None) -> None:
+    """Print a result: its lines and the name of its page or, with ``as_json``, its record in one line."""
+    if as_json:
+        lines = [json.dumps(plain(record), allow_nan=False)]
+    elif report is not None:
+        lines = [*lines, f"report: {report}"]
+    for line in lines:
+        typer.echo(printable(line))
+
+
+def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table as plain text, so that copied text stays aligned."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(c.name), *(len(row[i]) for row in rows)) for i, c in enumerate(columns)]
     for cells in ([c.name for c in columns], *rows):
@@ -74,7 +85,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
             cell.rjust(width) if column.numeric else cell.ljust(width)
             for column, cell, width in zip(columns, cells, widths, strict=True)
         )
-        typer.echo("  ".join(placed).rstrip())
+        yield "  ".join(placed).rstrip()
 
 
 def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
@@ -99,16 +110,6 @@ def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:
         )
     if worse:
         raise typer.Exit(GATE)
-
-
-def number_or_none(value: float) -> float | None:
-    """Return the value, or None if JSON cannot represent it."""
-    return value if math.isfinite(value) else None
-
-
-def print_json(record: Any) -> None:
-    """Print a record in one line."""
-    typer.echo(json.dumps(record, allow_nan=False))
 
 
 _options: ContextVar[dict[str, str]] = ContextVar("options")

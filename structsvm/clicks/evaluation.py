@@ -25,6 +25,7 @@ from structsvm.clicks.propensities import (
 from structsvm.clicks.sessions import ClickSessions, joined_sessions
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_number, check_whole
 from structsvm.common.portable.elementary import log2
+from structsvm.common.records import plain
 from structsvm.protocols import Float, Int
 
 
@@ -114,6 +115,43 @@ class CounterfactualEstimate:
             f"CounterfactualEstimate(DCG@{self.k} {self.dcg}, shown {self.logged_dcg}, difference {self.difference}, "
             f"{over}{self.n_sessions} lists, {self.unseen:.0%} not in the log)"
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimates, counts and notes as plain objects for ``json.dumps``; NaN becomes None."""
+        return plain(
+            {
+                "dcg": self.dcg,
+                "logged_dcg": self.logged_dcg,
+                "difference": self.difference,
+                "over_baseline": self.over_baseline,
+                "unseen": self.unseen,
+                "discount": self.discount,
+                "bounds": self.bounds,
+                "sessions": self.n_sessions,
+                "effective_sample_size": self.effective_sample_size,
+                "largest_weight": self.largest_weight,
+                "lists_with_gaps": self.n_gapped,
+                "users": self.n_clusters,
+                "effective_users": self.effective_clusters,
+                "trust_bias_p": self.trust_bias_p,
+                "notes": self.notes,
+            }
+        )
+
+    def lines(self) -> list[str]:
+        """Return the estimates and notes as lines of text."""
+        named = {f"new DCG@{self.k}": self.dcg, f"shown DCG@{self.k}": self.logged_dcg}
+        named |= {"difference": self.difference}
+        if self.over_baseline is not None:
+            named["over baseline"] = self.over_baseline
+        rest = f", DCG up to {self.bounds[1]:.4f}" if self.unseen else ""
+        return [
+            f"clicks          equivalent to {self.effective_sample_size:,.0f} of equal weight; the largest weight is "
+            f"{self.largest_weight:,.4g}",
+            *(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})" for name, i in named.items()),
+            f"never shown     {self.unseen:.1%} of the new ranker's discounts{rest}",
+            *(f"note: {text}" for text in self.notes),
+        ]
 
 
 def evaluate_from_clicks(

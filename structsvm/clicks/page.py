@@ -83,17 +83,6 @@ def size_of_log(cells: ClickCells) -> str:
     return ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in parts) + "."
 
 
-def errors_of(found: Propensities) -> str:
-    """Return the sample sizes behind the errors of harvested propensities, as a sentence."""
-    text = f"errors from {found.n_clusters:,} {'query' if found.n_clusters == 1 else 'queries'}"
-    if found.freedom is None:
-        return f"{text}, whose clicks are taken as independent"
-    return (
-        f"{text}, as informative as {found.effective_clusters:,.1f} of equal size; intervals with "
-        f"{found.freedom[1:].min():,.3g} to {found.freedom[1:].max():,.3g} degrees of freedom"
-    )
-
-
 def _words(name: str) -> str:
     """Return a class name such as ``ClickChainModel`` as words, so that a narrow table can break it."""
     words = re.findall(r"[A-Z][a-z]*|[^A-Z]+", name)
@@ -134,7 +123,7 @@ def _positions(cells: ClickCells, propensities: Propensities | None) -> dict[str
         if i < len(theta):
             row[1:3] = f"{theta[i]:.4f}", f"{low[i]:.4f} to {high[i]:.4f}" if known else ""
     chart = Lines(lines, x="position", y="relative to position 1", whole_x=True)
-    errors = errors_of(propensities) if known else ""
+    errors = propensities.errors if known else ""
     return {"by_position": chart, "names": names, "positions": rows, "known": known, "errors": errors}
 
 

@@ -15,6 +15,7 @@ from structsvm.clicks.conditional_likelihood import Likelihood
 from structsvm.common.checks import BadInput, check_fraction, check_whole
 from structsvm.common.portable.arrays import inverse, products
 from structsvm.common.portable.elementary import exp, log
+from structsvm.common.records import plain
 from structsvm.common.user_warnings import warn_user
 from structsvm.protocols import Float, Int
 from structsvm.queries import refuse_first
@@ -129,6 +130,46 @@ class Propensities:
                 "estimate more positions, or read the log with {max_position}",
             )
         return self.theta[position - 1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the propensities with their intervals and errors as plain objects for ``json.dumps``."""
+        lower, upper = self.interval()
+        return plain(
+            {
+                "theta": self.theta,
+                "lower": lower,
+                "upper": upper,
+                "covariance": self.covariance,
+                "certificate": self.certificate,
+                "queries": self.n_clusters,
+                "effective_queries": self.effective_clusters,
+                "freedom": self.freedom,
+            }
+        )
+
+    def lines(self) -> list[str]:
+        """Return the propensities with their intervals, the sample size and the weakest link as lines of text."""
+        rows = enumerate(zip(self.theta, *self.interval(), strict=True), 1)
+        lines = [f"position {k:<4}{value:.4f}  ({low:.4f} to {high:.4f})" for k, (value, low, high) in rows]
+        first, second, error = self.weakest_link
+        if self.n_clusters:
+            lines.append(self.errors)
+        if second > first:
+            lines.append(
+                f"weakest link: positions {first} and {second}, standard error {error:.3g} of the log ratio"
+            )
+        return lines
+
+    @property
+    def errors(self) -> str:
+        """The sample sizes behind the errors of harvested propensities, as a sentence."""
+        text = f"errors from {self.n_clusters:,} {'query' if self.n_clusters == 1 else 'queries'}"
+        if self.freedom is None:
+            return f"{text}, whose clicks are taken as independent"
+        return (
+            f"{text}, as informative as {self.effective_clusters:,.1f} of equal size; intervals with "
+            f"{self.freedom[1:].min():,.3g} to {self.freedom[1:].max():,.3g} degrees of freedom"
+        )
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{v:.3g}" for v in self.theta[:5])

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.records import plain
 from structsvm.estimators.cross_validation import StructuralRankerCV
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.export.hybrid import ENGINES
@@ -78,6 +79,26 @@ class HybridWeights:
     n_queries: int
     depth: int
     k: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the weights, the estimate and the comparisons as plain objects for ``json.dumps``."""
+        keys, found = ("name", "weight", "lower", "upper"), self.estimate
+        columns = (self.names, self.weights, self.lower, self.upper)
+        return plain(
+            {
+                "to": self.to,
+                "weights": [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)],
+                "better": self.better,
+                "advice": self.advice,
+                "measure": found.name,
+                "estimate": {key: getattr(found, key) for key in ("mean", "lower", "upper", "n_queries")},
+                "against": {
+                    name: {key: getattr(one, key) for key in ("mean_difference", "lower", "upper")}
+                    for name, one in self.against.items()
+                },
+                "best_list": self.best_list,
+            }
+        )
 
     @property
     def better(self) -> bool:

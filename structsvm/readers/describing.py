@@ -36,6 +36,12 @@ class Description:
         """Return the fields as plain objects for ``json.dumps``."""
         return asdict(self)
 
+    def lines(self) -> list[str]:
+        """Return the description as lines of text, without the warnings."""
+        labels = ", ".join(f"{label}: {n}" for label, n in self.labels.items())
+        shown = {**self.counts, "labels": labels} if labels else self.counts
+        return [f"{self.path}: {self.kind}", *(f"    {name}: {value}" for name, value in shown.items())]
+
 
 def describe(path: AnyPath, **options: Any) -> Description:
     """Describe the content of a file.

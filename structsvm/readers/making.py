@@ -26,6 +26,11 @@ class Dataset:
     summary: str
     options: dict[str, Any]
 
+    def lines(self) -> list[str]:
+        """Return the fields as lines of text."""
+        options = " ".join(f"{key}={value}" for key, value in self.options.items())
+        return [f"{self.name} ({self.writes}): {self.summary}", f"    {options}"]
+
 
 def list_datasets() -> tuple[Dataset, ...]:
     """Return the data sets that :func:`make_dataset` can write.

@@ -51,7 +51,7 @@ def test_other_files_of_a_matrix(cli):
 
 def test_table_and_page(cli):
     out = cli(f"{BANDIT} P.npy --algorithms 'rucb, mdb' --report out.html", QUICK).splitlines()
-    assert [line.split()[0] for line in out] == ["bandit", "rucb", "mdb", "No", "Report:"]
+    assert [line.split()[0] for line in out] == ["bandit", "rucb", "mdb", "No", "report:"]
     assert "tie, since their 95% intervals overlap" in out[3]
     page = Path("out.html").read_text()
     assert page.startswith("<!doctype html>")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from structsvm.cli.terminal import note, print_table
+from structsvm.cli.terminal import emit, note, table_lines
 from structsvm.common.escaping import escape, printable
 from structsvm.plots import pages
 
@@ -21,7 +21,7 @@ def test_control_characters_are_written_out():
 
 def test_messages_and_tables_contain_no_control_characters(capsys):
     note(f"error: {NASTY}")
-    print_table([pages.Column("query")], [[NASTY]])
+    emit([NASTY, *table_lines([pages.Column("query")], [[NASTY]])])
     out, err = capsys.readouterr()
     assert "q\\x1b[2J\\x9b1m" in err
     assert "q\\x1b[2J\\x9b1m" in out

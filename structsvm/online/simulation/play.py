@@ -14,6 +14,7 @@ from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.machine import count_threads, in_threads
 from structsvm.common.notebook import html_by
+from structsvm.common.records import plain
 from structsvm.online.simulation import runs
 from structsvm.online.simulation.checkpoint import Checkpoint, fingerprint
 from structsvm.protocols import Float, Int
@@ -83,6 +84,20 @@ class Simulation:
             {"regret": self.mean(), "lower": low, "upper": high, "accuracy": self.accuracy},
             index=self.times,
             index_name="comparisons",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the means, the answer of each run and the last interval as plain objects for ``json.dumps``."""
+        regret, (low, high) = self.mean(), (ends[-1] for ends in self.interval())
+        return plain(
+            {
+                "regret": regret[-1],
+                "interval": (low, high) if np.isfinite(low) else None,
+                "accuracy": self.accuracy[-1],
+                "winners": self.winner,
+                "times": self.times,
+                "mean_regret": regret,
+            }
         )
 
     _repr_html_ = html_by("simulation")

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from structsvm.common.checks import BadInput, check_choice, check_number
 from structsvm.common.files import read_text, replacing
 from structsvm.common.portable.arrays import dot, matmul, norm, products, solve
+from structsvm.common.records import plain
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.features import FEATURES, psi
 from structsvm.online.statistics.sample_size import queries_needed
@@ -215,10 +216,27 @@ class ClickWeights:
 
     def save(self, path: str | Path) -> None:
         """Write the weights and the names of their features as JSON; the file is written completely or not at all."""
-        known = vars(self) | {"version": 1, "features": FEATURES}
-        record = {key: None if known[key] == np.inf else known[key] for key in _KEYS}
         with replacing(Path(path)) as file:
-            file.write(json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
+            file.write(json.dumps(self.to_dict(), indent=1, allow_nan=False).encode() + b"\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what :meth:`save` writes, as plain objects for ``json.dumps``."""
+        known = vars(self) | {"version": 1, "features": FEATURES}
+        return plain({key: known[key] for key in _KEYS})
+
+    def lines(self) -> list[str]:
+        """Return the weights and the numbers of queries as lines of text."""
+        learned, clicks = (
+            "no number" if math.isinf(n) else f"{math.ceil(n):,}"
+            for n in (self.needed, self.needed_by_clicks)
+        )
+        return [
+            *(f"{feature:<30}{weight:+.4f}" for feature, weight in zip(FEATURES, self.weights, strict=True)),
+            "",
+            f"{self.n_queries:,} queries, {self.method}. Queries for p <= 0.05 in half of the experiments: {learned} "
+            f"(each half of the queries with weights learned from the other half), {clicks} if every click has weight "
+            "1.",
+        ]
 
     @classmethod
     def read(cls, path: str | Path) -> ClickWeights:

@@ -1,12 +1,14 @@
 """A comparison as tables and as a self-contained HTML page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from structsvm.cli.studies.folds.results import MethodResult, Results, number_or_none, remarks
+from structsvm.cli.studies.folds.results import MethodResult, PairedTest, Results, remarks
+from structsvm.cli.terminal import table_lines
+from structsvm.common.records import plain
 from structsvm.plots import figures, pages
 
 _PER_CHART = 4  # maximum number of lines per chart, so that they can be distinguished
@@ -22,7 +24,7 @@ def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
     return pages.columns("method", numbers=(*names, "C", "gap", "seconds")), rows
 
 
-def tests_table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
+def tests_table(tests: Iterable[PairedTest]) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows of the tests against the baselines, measure by measure."""
     figures_ = ("difference", "95% interval", "better/worse", "p", "p (t)", "Holm")
     columns = pages.columns("measure", "method", "against", numbers=figures_)
@@ -38,7 +40,7 @@ def tests_table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
             pages.p_value(t.t_p_value),
             pages.p_value(t.holm),
         ]
-        for t in results.tests.pairs
+        for t in tests
     ]
     return columns, rows
 
@@ -63,9 +65,7 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
         entry: dict[str, Any] = {
             "method": m.name,
             "means": {name: m.mean(name) for name in measures.report},
-            "intervals": {
-                name: list(map(number_or_none, m.result(name).interval())) for name in measures.report
-            },
+            "intervals": {name: m.result(name).interval() for name in measures.report},
             "C": list(m.Cs),
             "gap": m.gap,
             "unconverged": m.unconverged,
@@ -75,14 +75,24 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
             },
         }
         if per_query:
-            entry["per_query"] = {name: m.per_query(name).tolist() for name in measures.report}
+            entry["per_query"] = {name: m.per_query(name) for name in measures.report}
         record["methods"].append(entry)
         record["seconds"][m.name] = m.seconds
-    record["tests"] = [test._asdict() for test in results.tests.pairs]
+    record["tests"] = results.tests.pairs
     record["remarks"] = remarks(results)
     if per_query:
         record["query_ids"] = results.methods[0].query_ids
-    return record
+    return plain(record)
+
+
+def lines(results: Results) -> Iterator[str]:
+    """Yield the tables of means and tests, and the result in words."""
+    yield from table_lines(*table(results))
+    if results.tests.pairs:
+        yield from ("", *table_lines(*tests_table(results.tests.pairs)), "")
+    with_C = any(C is not None for m in results.methods for C in m.Cs)
+    chosen = f" C was chosen by {results.selecting} on validation queries." if with_C else ""
+    yield headline(results) + chosen
 
 
 def headline(results: Results) -> str:
@@ -105,7 +115,7 @@ def page(results: Results, title: str) -> str:
         results=results,
         columns=columns,
         rows=rows,
-        tests=tests_table(results),
+        tests=tests_table(results.tests.pairs),
         remarks=remarks(results),
         measure=first,
         baselines=pages.listed(results.baselines),

@@ -31,9 +31,9 @@ from structsvm.cli.studies.folds.methods import (
     takes_missing,
     walk,
 )
-from structsvm.cli.terminal import number_or_none as number_or_none
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
+from structsvm.common.records import plain
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
 from structsvm.metrics import Comparison, compare, holm
 from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
@@ -91,7 +91,7 @@ class Measures:
                     raise (error.renamed(argument) if error.argument == "metric" else error) from None
 
 
-def _as_result(measure: str, values: Float) -> EvaluationResult:
+def result_of(measure: str, values: Float) -> EvaluationResult:
     return EvaluationResult(measure, float(values.mean()), values, np.arange(values.size), bounds_of(measure))
 
 
@@ -113,7 +113,7 @@ class MethodResult:
 
     def result(self, measure: str) -> EvaluationResult:
         """Return the values of all test queries as a result."""
-        return _as_result(measure, self.per_query(measure))
+        return result_of(measure, self.per_query(measure))
 
     @property
     def query_ids(self) -> list[str]:
@@ -185,7 +185,10 @@ class Results:
     @cached_property
     def tests(self) -> Tests:
         """The paired tests of the methods against the baselines and the best method."""
-        return _tests_of(self)
+        report = self.measures.report
+        return tests_of(
+            {(name, m.name): m.result(name) for name in report for m in self.methods}, self.baselines
+        )
 
 
 def estimate_of_search(results: Results, baseline: Float | None = None) -> Estimate | None:
@@ -211,7 +214,7 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
     wider = WIDER if len(sizes) > 1 else 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the command itself warns about too few queries
-        held = _as_result(results.measures.choosing(methods[0].name), values)
+        held = result_of(results.measures.choosing(methods[0].name), values)
         return estimate_of(held, baseline=baseline, wider=wider)
 
 
@@ -282,21 +285,23 @@ class Tests(NamedTuple):
     """Number of tests: distinct combinations of a measure and two methods."""
 
 
-def _tests_of(results: Results) -> Tests:
-    """Compare all methods with the baselines, and the best with all others; Holm's correction is for all tests."""
-    measures, baselines = results.measures.report, results.baselines
-    values = {(name, m.name): m.result(name) for name in measures for m in results.methods}
-    best = leaders({m.name: values[measures[0], m.name].per_query for m in results.methods})
+def tests_of(values: Mapping[tuple[str, str], EvaluationResult], baselines: Sequence[str]) -> Tests:
+    """Compare all methods with the baselines, and the best with all others, given results by measure and method.
+
+    Holm's correction is for all tests.
+    """
+    measures, methods = (list(dict.fromkeys(names)) for names in zip(*values, strict=True))
+    best = leaders({name: values[measures[0], name].per_query for name in methods})
     p_of: dict[tuple[str, frozenset[str]], float] = {}
     pairs = []
     for measure in measures:
         for k, baseline in enumerate(baselines):
             base = values[measure, baseline]
-            for method in (m.name for m in results.methods if m.name not in (baseline, *baselines[:k])):
+            for method in (name for name in methods if name not in (baseline, *baselines[:k])):
                 own = values[measure, method]
                 test, t = compare(own, base), compare(own, base, test="t")
                 randomized = compare(own, base, test="randomization").p_value
-                lower, upper = map(number_or_none, (t.lower, t.upper))
+                lower, upper = plain((t.lower, t.upper))
                 pairs.append(
                     PairedTest(
                         measure,
