@@ -84,7 +84,8 @@ def explain(
         raise BadInput(f"{option} {document}", f"expected {kind} from 1 to {here.n_rows} in query {query}")
 
     i, j = row_of("--a", a), row_of("--b", b)
-    terms = score_difference(ranker, here.X, i, j)
+    with ordered_columns():
+        terms = score_difference(ranker, here.X, i, j)
     at = {name: k for k, name in enumerate(_names(ranker))}
     table: list[dict[str, Any]] = [
         {"feature": name, "adds": value, "a": float(here.X[i, at[name]]), "b": float(here.X[j, at[name]])}

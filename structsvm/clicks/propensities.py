@@ -154,7 +154,7 @@ class Propensities:
         first, second, error = self.weakest_link
         if self.n_clusters:
             lines.append(self.errors)
-        if second > first:
+        if self.n_clusters and second > first:
             lines.append(
                 f"weakest link: positions {first} and {second}, standard error {error:.3g} of the log ratio"
             )
