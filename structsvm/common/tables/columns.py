@@ -24,6 +24,9 @@ from structsvm.protocols import Float
 
 _TRUTH = {"true": 1.0, "false": 0.0}
 
+_HEAD = 100
+"""Number of words that are examined before all words."""
+
 
 def numbers(
     batch: Batch, name: str, expected: str = "a number", remedy: str = "", *, dtype: Any = np.float64
@@ -143,16 +146,18 @@ def look(column: IdColumn, array: Any, batch: Batch | None = None) -> Any:
         return array
     coded = compute.dictionary_encode(array)
     words = coded.dictionary
+
+    def error(word: str, problem: str, remedy: str) -> BadInput:
+        where, start = column.place, ""
+        if batch is not None:
+            where, start = batch.place(array.to_pylist().index(word))
+        return BadInput(where, f"{start}{column.name}{problem}", remedy)
+
+    if column.are_numbers:  # a few words usually show text; Arrow would write an error for each word
+        column.look(words.slice(0, _HEAD).to_pylist(), error)
     if column.are_numbers and _are_whole(words):
         return coded
     if column.are_numbers or compute.any(compute.is_in(words, value_set=arrow_text(sorted(NAN)))).as_py():
-
-        def error(word: str, problem: str, remedy: str) -> BadInput:
-            where, start = column.place, ""
-            if batch is not None:
-                where, start = batch.place(array.to_pylist().index(word))
-            return BadInput(where, f"{start}{column.name}{problem}", remedy)
-
         column.look(words.to_pylist(), error)
     return coded
 
