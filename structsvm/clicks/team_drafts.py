@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.common.checks import BadInput
 from structsvm.common.dropped import Dropped
@@ -20,7 +22,9 @@ from structsvm.online.interleaving import Shown
 CONFIGURATION = ("search_config", "search_configuration_id", "_search_configuration_id")
 """Names under which an event may state the configuration, in ``event_attributes`` or its ``object``."""
 
-_ROLES = {role: role for role in ("impression", "document", "clicked", "team", "query", "user", "session")}
+_ROLES = {
+    role: role for role in ("impression", "document", "clicked", "team", "query", "user", "session", "time")
+}
 _ROLES["rank"] = "position"
 """The role of each column that a table may have, keyed by the name of the column here."""
 
@@ -56,12 +60,14 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     ----------
     table : frame of pandas or polars, or path
         As in :func:`~structsvm.clicks.read_table`: one row for each document of each list, in any order. Several rows
-        of one list and document are merged: the document has the first rank, and is clicked if any row is.
+        of one list and document are merged: the document has the first rank, and is clicked if any row is. Of rows
+        that disagree, the earliest counts; without times, the first of the table.
     columns : dict of str to str, optional
         Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1; only the order matters),
         ``document``, ``team`` (the ranker that contributed the document; missing means none), ``clicked`` (0 or 1),
-        and, if available, ``query``, ``user`` and ``session``. Columns that are not given are recognised by these names
-        or by conventional ones. Empty cells of ``clicked`` are treated as in :func:`~structsvm.clicks.read_table`.
+        and, if available, ``query``, ``user``, ``session`` and ``time`` (as in :func:`~structsvm.clicks.read_table`).
+        Columns that are not given are recognised by these names or by conventional ones. Empty cells of ``clicked``
+        are treated as in :func:`~structsvm.clicks.read_table`.
 
     Returns
     -------
@@ -84,7 +90,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
             raise BadInput("columns", f"expected some of {', '.join(_ROLES)}, got {role!r}")
     from structsvm.clicks.tables import Clicked  # Arrow takes some time to load
     from structsvm.common.tables.batches import Role, checked
-    from structsvm.common.tables.columns import ids, look, numbers, spelled, values_of
+    from structsvm.common.tables.columns import ids, look, numbers, spelled, times, values_of
     from structsvm.common.tables.ids import IdColumn, reread
     from structsvm.common.tables.opening import open_tables
 
@@ -100,18 +106,27 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
             given[name] = column
         elif name in _NEEDED:
             raise without_column(name, name, there, source, remedy)
-    texts = [role for role in given if role not in ("rank", "clicked")]
+    texts = [role for role in given if role not in ("rank", "clicked", "time")]
     columns_of_ids = {role: IdColumn(source, given[role], missing=True) for role in texts}
     kinds: dict[str, Role] = {name: "id" if role in texts else "number" for role, name in given.items()}
+    if "time" in given:
+        kinds[given["time"]] = "time"
 
     def attempt() -> tuple[Dropped, dict[Any, list[_Hit]], dict[Any, dict[str, Any]]]:
         dropped, clicked = Dropped(), Clicked(given["clicked"])
         shown: dict[Any, list[_Hit]] = {}
         who: dict[Any, dict[str, Any]] = {}
+        rows: list[tuple[Any, _Hit, dict[str, Any]]] = []
+        unit: int | None = None
 
         def typed(batch: Any) -> dict[str, Any]:
+            nonlocal unit
+            when = np.full(batch.n, -np.inf)
+            if "time" in given:
+                when, unit = times(batch, given["time"], unit)
             columns = {role: ids(batch, given[role], f"the id of a {role}", missing=True) for role in texts}
             numeric = {"rank": numbers(batch, given["rank"]), "clicked": clicked.of(batch)}
+            numeric["time"] = np.where(np.isnan(when), -np.inf, when)
             return columns | {role: values.tolist() for role, values in numeric.items()}
 
         for one in tables:
@@ -124,17 +139,21 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
                     columns[role] = values_of(spelled(column, look(column, columns[role], batch)))
                 more = [role for role in ("query", "user", "session") if role in given]
                 needed = (columns[role] for role in _NEEDED)
-                for name, document, rank, click, team, *rest in zip(
-                    *needed, *(columns[role] for role in more), strict=True
+                for name, document, rank, click, team, time, *rest in zip(
+                    *needed, columns["time"], *(columns[role] for role in more), strict=True
                 ):
                     if name is None or document is None or math.isnan(rank):
                         dropped.count("row without an impression, a document or a rank")
                         continue
-                    hit = _Hit(document, rank, None if team is None else str(team), click)
-                    shown.setdefault(name, []).append(hit)
-                    who.setdefault(name, {r: v for r, v in zip(more, rest, strict=True) if v is not None})
+                    hit = _Hit(document, rank, None if team is None else str(team), click, time)
+                    about: dict[str, Any] = {r: v for r, v in zip(more, rest, strict=True) if v is not None}
+                    rows.append((name, hit, about))
         for column in columns_of_ids.values():
             column.settle()
+        for k in by_time([hit.time for _, hit, _ in rows]):
+            name, hit, about = rows[k]
+            shown.setdefault(name, []).append(hit)
+            who.setdefault(name, about)
         return dropped, shown, who
 
     dropped, shown, who = reread(attempt, columns_of_ids.values())

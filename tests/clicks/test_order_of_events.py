@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from structsvm.clicks import judgments, read_table, read_team_draft_ubi, read_ubi
+from structsvm.clicks import judgments, read_table, read_team_draft_table, read_team_draft_ubi, read_ubi
 from structsvm.common.checks import BadInput
 from structsvm.online.arena import read_votes
 from tests.clicks.events import event, write
@@ -114,6 +114,30 @@ def test_tables_of_lists_that_were_logged_again(tmp_path, n_cases):
             for source in (frame, tmp_path / "log.csv"):
                 results.append(outcome(read_table, source, session="session", time="time"))
         assert all(one == results[0] for one in results)
+
+
+@cases
+def test_team_drafts_of_lists_that_were_logged_again(n_cases):
+    rng = np.random.default_rng(n_cases)
+    n_read = 0
+    for _ in range(n_cases):
+        n = int(rng.integers(8, 30))
+        rows = [
+            {
+                "impression": f"i{rng.integers(3)}",
+                "document": f"d{rng.integers(4)}",
+                "rank": int(rng.integers(1, 4)),
+                "team": ("new", "old")[int(rng.integers(2))],
+                "clicked": int(rng.random() < 0.3),
+                "user": f"u{rng.integers(2)}",
+                "timestamp": None if k == 0 else 1.7e9 + moment,
+            }
+            for k, moment in enumerate(np.sort(rng.choice(10**6, n, replace=False)))
+        ]
+        results = [outcome(read_team_draft_table, pd.DataFrame(order)) for order in shuffled(rows, rng)]
+        assert results[0] == results[1] == results[2], json.dumps(rows)
+        n_read += not isinstance(results[0], str)
+    assert n_read > n_cases / 4, "most logs must be usable"
 
 
 def test_votes_with_times():
