@@ -198,7 +198,8 @@ def compare(
     data: Source,
     metric: Annotated[
         list[str] | None,
-        "Measure on the test queries; repeat for more. Differences are tested in each measure. (default: map, ndcg@10)",
+        "Measure on the test queries; repeat for more. Differences are tested in each measure. (default: map, ndcg@10, "
+        "and those of the losses)",
     ] = None,
     baseline: Annotated[
         list[str] | None,
@@ -225,11 +226,14 @@ def compare(
     study.check(data)
     paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
 
+    from structsvm.cli.studies.folds.methods import full_name, measure_of
     from structsvm.cli.studies.folds.page import as_records, lines, page, tests_table
     from structsvm.cli.studies.folds.results import LEVEL, remarks
     from structsvm.plots.pages import measure_name
 
-    measures = study.measures(metric or ("map", "ndcg@10"))
+    of_losses = (measure_of(full_name(name)) for name in study.methods)
+    usual = tuple(dict.fromkeys(("map", "ndcg@10", *filter(None, of_losses))))
+    measures = study.measures(metric or usual)
     found = study.find(data, table)
     baselines = list(split_names(baseline or ()))
     results = study.run(found, table, measures, study.training(), baseline=baselines)
@@ -244,6 +248,11 @@ def compare(
             paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
     for remark in remarks(results):
         note(f"{remark}; widen --C")
+    for name in results.same_for_all:
+        note(
+            f"warning: {name} has the same value for all methods on each query, and may not distinguish rankings "
+            "of these labels; compare another measure, or check --relevance"
+        )
     emit(lines(results), as_records(results, per_query=per_query), as_json)
     if not as_json and study.work is not None and results.reused:
         note(f"{results.reused} of {results.reused + results.computed} results found in {study.work}")

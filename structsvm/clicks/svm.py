@@ -22,11 +22,11 @@ from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.fitted import all_or_nothing, require_qid
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
-from structsvm.metrics.evaluation import Part
+from structsvm.metrics.evaluation import Part, check_distinguishes, differs
 from structsvm.metrics.ranks_and_ties import Ranking, rank_queries
 from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float, Int, Oracle
-from structsvm.queries import group_queries, refuse_first, split_qid, warn_user
+from structsvm.queries import QueryData, group_queries, refuse_first, split_qid, warn_user
 
 _TINY = np.finfo(np.float64).tiny
 
@@ -269,6 +269,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         clicks = weights[number] * data.y
         gains = clicks * click_values(self.loss, np.ones_like(length), length)[1]
         largest = np.add.reduceat(gains, data.offsets[:-1])
+        self._check_labels(data)
 
         def folds() -> Iterator[tuple[Int, Float]]:
             for fold in range(self.cv):
@@ -290,6 +291,12 @@ class ClickSVMCV(ClickSVM, CrossValidated):
             self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
         self.coef_ = self.fit_.w
         return self
+
+    def _check_labels(self, data: QueryData) -> None:
+        """Raise BadInput if the clicks do not order any documents."""
+        values = lambda scores: self._values(data.y, data.qid, scores)  # noqa: E731
+        remedy = "use a log in which some documents have more clicks than others, or specify {C} of ClickSVM"
+        check_distinguishes("loss", self._measured(), lambda _: differs(values, data.y), remedy)
 
     def _evaluated(self, y: Any, qid: Any, scores: Any) -> Part:
         """Return the weighted mean, over the clicks of each query, of the measure behind the loss; 0 without clicks."""

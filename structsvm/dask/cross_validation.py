@@ -14,7 +14,7 @@ from structsvm.dask.rows import Held
 from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
-from structsvm.metrics.evaluation import evaluate_part
+from structsvm.metrics.evaluation import check_distinguishes, distinguishes, evaluate_part
 from structsvm.protocols import Float, Int
 from structsvm.trainers.partitioned import fit_path_partitioned
 
@@ -78,6 +78,20 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         parts = DaskPartitions(client, held, self.timeout)
         options = self._solving()
         name = self._measured()
+
+        def distinguished(each: Any) -> bool:
+            asked = ask(
+                client,
+                _distinguishes,
+                held,
+                each,
+                self.relevance,
+                timeout=self.timeout,
+                place="the partitions (labels)",
+            )
+            return any(asked)
+
+        check_distinguishes("loss" if self.scoring is None else "scoring", name, distinguished)
         # filled fold by fold
         weights, ids = np.zeros(self.n_queries_), np.empty(self.n_queries_, dtype=object)
 
@@ -109,6 +123,13 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
             self.fit_ = next(fit_path_partitioned(parts, [self.C_], **options))
         self.coef_ = self.fit_.w
         self.n_lost_ = parts.lost
+
+
+def _distinguishes(held: Held, name: str, relevance: float) -> bool:
+    """Return whether a measure differs between orders of the rows of a partition."""
+    with held.lock:
+        data, _, _ = held.queries()
+        return data.n_rows > 0 and distinguishes(name, data.y, data.qid, relevance=relevance)
 
 
 def _held_out(

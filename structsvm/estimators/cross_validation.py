@@ -30,6 +30,7 @@ from structsvm.metrics.evaluation import (
     Part,
     bounds_of,
     check_distinguishes,
+    distinguishes,
     evaluate_part,
     measure_name,
     parse_measure,
@@ -120,7 +121,9 @@ class CrossValidated:
         """Raise BadInput if the measure has the same value for every ranking."""
         options = {"relevance": self.relevance, "convention": self.convention}
         argument = "loss" if self.scoring is None else "scoring"
-        check_distinguishes(argument, self._measured(), data.y, data.qid, **options)
+        check_distinguishes(
+            argument, self._measured(), lambda name: distinguishes(name, data.y, data.qid, **options)
+        )
 
     def _check_queries(self, qid: Any) -> None:
         if qid is None:

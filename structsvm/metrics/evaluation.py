@@ -66,6 +66,7 @@ def available_metrics() -> dict[str, str]:
 class _Options(TypedDict, total=False):
     qid: Any
     docid: Any
+    judged: Any
     convention: str
     relevance: float
     ties: Ties | None
@@ -90,6 +91,7 @@ def evaluate(
     *,
     qid: Any = None,
     docid: Any = None,
+    judged: Any = None,
     convention: str = "trec",
     relevance: float = 1,
     ties: Ties | None = None,
@@ -108,16 +110,16 @@ def evaluate(
     name : str, callable, or list or tuple of these
         ``"map"``, ``"mrr"``, ``"ndcg"``, ``"dcg"``, ``"err"`` (each also with a cutoff: ``"ndcg@10"``),
         ``"precision@k"``, ``"recall@k"``, ``"success@k"`` (the hit rate), ``"pairs"`` (the share of pairs in order),
-        ``"roc"``, ``"rprec"``, ``"rbp@0.8"``, ``"iprec@0.1"``, ``"set_precision"``, ``"set_recall"`` or ``"set_f"``;
-        :func:`available_metrics` lists them. The names of ir_measures
+        ``"roc"``, ``"rprec"``, ``"bpref"``, ``"rbp@0.8"``, ``"iprec@0.1"``, ``"set_precision"``,
+        ``"set_recall"`` or ``"set_f"``; :func:`available_metrics` lists them. The names of ir_measures
         (``"nDCG@10"``, ``"AP"``, ``"RR"``, ``"P@5"``, ``"R@100"``, ``"RBP(p=0.8)"``) and of trec_eval
         (``"ndcg_cut_10"``, ``"recip_rank"``, ``"P_5"``, ``"map_cut_10"``) are also accepted, in upper or lower case.
         A list gives one result per measure. A callable ``(y, scores) -> float`` is a custom measure, for which higher
         is better: it receives the labels and scores of the rows of one query, in the given order, and handles ties
-        itself; the parameters from ``convention`` on apply only to named measures. ``bpref`` is not available, as it
-        requires to know which rows are judged.
+        itself; the parameters from ``convention`` on apply only to named measures.
     y_true : array-like of numbers, shape (n_rows,)
-        Grades. A row is relevant if its grade is at least ``relevance``; negative grades have no gain.
+        Grades. A row is relevant if its grade is at least ``relevance``; negative grades have no gain, and their
+        rows count as not judged.
     y_score : array-like of numbers, shape (n_rows,)
         Scores; higher is better. **Minus infinity marks a row that was not retrieved**: it has no rank, but counts in
         the number of relevant rows and in the best possible ranking, like a judged document that is missing from a TREC
@@ -128,6 +130,8 @@ def evaluate(
     docid : array-like of str or int, shape (n_rows,), optional
         Document ids, used only to break ties as trec_eval does. They are compared as strings: ``"9"`` is greater than
         ``"10"``. If an id is repeated within a query, the later row comes first.
+    judged : array-like of bool, shape (n_rows,), optional
+        Whether each row has a judgment, used only by ``"bpref"``, which ignores other rows. None means all rows.
     convention : {"trec", "letor4", "letor4_script", "burges"}, default="trec"
         ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, and, with docids, scores compared as
         float32 and ties broken by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then ``log2(i)``,
@@ -170,8 +174,8 @@ def evaluate(
     Most of the time is spent on sorting the scores within queries; the average of ERR over ties also takes time in
     proportion to the number of tied rows times the cutoff. ERR is defined by Chapelle, Metzler, Zhang and Grinspan
     (CIKM 2009). Averages over ties follow McSherry and Najork (ECIR 2008) for AP, DCG, precision, recall and RR; those
-    of ERR use elementary symmetric means. ``"iprec@0.1"`` has no such average, and requires scores without ties or a
-    rule for them.
+    of ERR use elementary symmetric means. ``"iprec@0.1"`` and ``"bpref"`` have no such average, and require scores
+    without ties or a rule for them.
 
     Examples
     --------
@@ -208,10 +212,12 @@ def evaluate(
             parse_measure(each)
         qid = one_query(qid, "evaluate")
         return {
-            measure_name(each): evaluate(each, y_true, y_score, qid=qid, docid=docid, **options)
+            measure_name(each): evaluate(
+                each, y_true, y_score, qid=qid, docid=docid, judged=judged, **options
+            )
             for each in name
         }
-    part = evaluate_part(name, y_true, y_score, qid=qid, docid=docid, **options)
+    part = evaluate_part(name, y_true, y_score, qid=qid, docid=docid, judged=judged, **options)
     if part.undefined:
         warn_of_nothing_relevant(name, part.result.per_query.shape[0])
     if ties is None:
@@ -251,28 +257,41 @@ def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
     warn_user(BadInput("evaluate", problem, "check the labels and {relevance}"))
 
 
-def check_distinguishes(argument: str, measure: Any, y: Any, qid: Any, **options: Any) -> None:
-    """Raise BadInput if a measure has the same value for each query in every order of the rows, and another has not.
+def check_distinguishes(
+    argument: str, measure: Any, distinguishes: Callable[[Any], bool], remedy: str = ""
+) -> None:
+    """Raise BadInput if a measure has the same value for each query in every order of the rows.
 
     This is the case for binary measures if all rows are relevant, such as star ratings from 1, or if none is.
+    ``distinguishes`` tells whether the values of a measure differ between orders. Without a remedy, the message names
+    another measure that does; if none does, the labels order no rows, which training reports.
     """
-    if _distinguishes(measure, y, qid, options):
+    if distinguishes(measure):
         return
-    others = (name for name in ("pairs", "ndcg@10") if _distinguishes(name, y, qid, options))
-    if (other := next(others, None)) is not None:
-        problem = "expected a measure that depends on the ranking, but for these labels it has the same value for all"
-        raise BadInput(
-            argument, problem, f"choose by {other}, or check {{relevance}}", value=measure_name(measure)
-        )
+    if not remedy:
+        other = next((name for name in ("pairs", "ndcg@10") if distinguishes(name)), None)
+        if other is None:
+            return
+        remedy = f"choose by {other}, or check {{relevance}}"
+    problem = (
+        "expected a measure that depends on the ranking, but for these labels it has the same value for all"
+    )
+    raise BadInput(argument, problem, remedy, value=measure_name(measure))
 
 
-def _distinguishes(measure: Any, y: Any, qid: Any, options: dict[str, Any]) -> bool:
-    rows, grades = np.arange(len(y), dtype=np.float64), np.asarray(y, dtype=np.float64)
-    some = [
-        evaluate_part(measure, y, scores, qid=qid, **options).result.per_query
-        for scores in (grades, -grades, rows, -rows)
-    ]
-    return any((values != some[0]).any() for values in some[1:])
+def distinguishes(measure: Any, y: Any, qid: Any, **options: Any) -> bool:
+    """Return whether the values of a measure depend on the order of the rows."""
+    return differs(lambda scores: evaluate_part(measure, y, scores, qid=qid, **options).result.per_query, y)
+
+
+def differs(values: Callable[[Float], Float], y: Any) -> bool:
+    """Return whether values differ between the best, the worst and two other orders of rows with labels ``y``."""
+    rows = np.arange(len(y), dtype=np.float64)
+    best = np.argsort(np.argsort(y, kind="stable")).astype(
+        np.float64
+    )  # without ties, whose averages are rounded
+    some = [values(scores) for scores in (best, -best, rows, -rows)]
+    return any((each != some[0]).any() for each in some[1:])
 
 
 _RULES = {
@@ -307,6 +326,7 @@ def evaluate_part(
     *,
     qid: Any = None,
     docid: Any = None,
+    judged: Any = None,
     convention: str = "trec",
     relevance: float = 1,
     ties: Ties | None = None,
@@ -335,6 +355,12 @@ def evaluate_part(
     _check_grades(grades, rules, max_grade if is_err else math.inf)
     remedy = "use minus infinity for a row that was not retrieved"
     refuse_first("y_score", scores, np.isnan(scores) | np.isposinf(scores), "a finite number", remedy)
+    if judged is not None and measure is not None and measure.needs_judged:
+        known = np.asarray(judged, dtype=np.bool_)
+        if known.shape != (n_rows,):
+            problem = f"expected one for each of the {n_rows} rows, got shape {known.shape}"
+            raise BadInput("judged", problem)
+        grades = np.where(known, grades, -1.0)  # as in trec_eval
     grouping = group_queries(one_query(qid, "evaluate"), n_rows)
     documents = _documents(docid, n_rows)
     if grouping.order is not None:

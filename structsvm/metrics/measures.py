@@ -95,13 +95,15 @@ class Measure(NamedTuple):
     """A measure; ``cutoff`` states whether its name has a suffix ``@k``: "never", "optional" or "required", or a
     suffix such as ``@0.8``: "fraction".
 
-    ``bounds`` is the range of its values, to which intervals are clipped.
+    ``bounds`` is the range of its values, to which intervals are clipped. A measure that ``needs_judged`` counts rows
+    with negative grades as not judged.
     """
 
     compute: Callable[[Ranking, MeasureOptions], Values]
     cutoff: str
     description: str
     bounds: tuple[float, float] = (0.0, 1.0)
+    needs_judged: bool = False
 
 
 def average_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -258,9 +260,7 @@ def rank_biased_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
 
 def interpolated_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
-    if ranking.averaged:
-        problem = "expected scores without ties, or an order of tied rows for iprec"
-        raise BadInput("ties", problem, "pass ties='row' or ties='docid'")
+    _check_ordered("iprec", ranking)
     # the number of relevant rows at this recall, rounded as in trec_eval
     wanted = np.floor(settings.fraction * n_relevant + 0.9)
     enough = hit & (count >= np.repeat(wanted, np.diff(ranking.ranked_offsets)))
@@ -270,6 +270,28 @@ def interpolated_precision(ranking: Ranking, settings: MeasureOptions) -> Values
     if filled.any():
         value[filled] = np.maximum.reduceat(precision, ranking.ranked_offsets[:-1][filled])
     return value, n_relevant == 0
+
+
+def binary_preference(ranking: Ranking, settings: MeasureOptions) -> Values:
+    hit, _, n_relevant = _hits(ranking, settings)
+    _check_ordered("bpref", ranking)
+    other = (ranking.grades >= 0) & (ranking.grades < settings.relevance)
+    # a relevant row loses the share of the first R judged rows that are not relevant, and above it
+    most = np.repeat(n_relevant, np.diff(ranking.ranked_offsets))
+    bound = np.minimum(segment_sum(other.astype(np.int64), ranking.offsets), n_relevant)
+    total = np.concatenate(([0], np.cumsum((ranking.ranked >= 0) & ~hit, dtype=np.int64)))
+    above = total[1:] - np.repeat(total[ranking.ranked_offsets[:-1]], np.diff(ranking.ranked_offsets))
+    lost = _ratio(
+        np.minimum(above, most).astype(np.float64), np.repeat(bound, np.diff(ranking.ranked_offsets))
+    )
+    return _ratio(segment_sum(hit * (1.0 - lost), ranking.ranked_offsets), n_relevant), n_relevant == 0
+
+
+def _check_ordered(name: str, ranking: Ranking) -> None:
+    """Raise BadInput for a measure without a mean over the orders of tied rows."""
+    if ranking.averaged:
+        problem = f"expected scores without ties, or an order of tied rows for {name}"
+        raise BadInput("ties", problem, "pass ties='row' or ties='docid'")
 
 
 def set_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -367,6 +389,12 @@ MEASURES: dict[str, Measure] = {
     "success": Measure(success, "required", "1 if a relevant row is among the first k (hit rate)"),
     "rprec": Measure(
         r_precision, "never", "relevant rows among the first R, divided by R, the number of relevant rows"
+    ),
+    "bpref": Measure(
+        binary_preference,
+        "never",
+        "preferences of relevant rows to judged other rows; negative grades are not judged",
+        needs_judged=True,
     ),
     "rbp": Measure(
         rank_biased_precision, "fraction", "rank-biased precision with persistence p (Moffat and Zobel 2008)"

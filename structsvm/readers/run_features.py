@@ -33,6 +33,7 @@ class JudgedRows(NamedTuple):
     y_score: Float
     qid: NDArray[Any]
     docid: NDArray[Any]
+    judged: NDArray[np.bool_]
 
 
 def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
@@ -54,8 +55,8 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     Returns
     -------
     named tuple
-        Arguments of :func:`structsvm.metrics.evaluate`, by their names ``y_true``, ``y_score``, ``qid`` and ``docid``;
-        topics in the order of ``qrels``.
+        Arguments of :func:`structsvm.metrics.evaluate`, by their names ``y_true``, ``y_score``, ``qid``, ``docid`` and
+        ``judged``; topics in the order of ``qrels``.
 
     Raises
     ------
@@ -77,6 +78,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
         raise BadInput(f"run {run.tag!r}", "expected at least one judged topic, got none", which)
     y: list[float] = []
     s: list[float] = []
+    known: list[bool] = []
     docid: list[str] = []
     topics: list[str] = []
     lengths: list[int] = []
@@ -89,6 +91,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
         missing = sorted(judged.keys() - set(documents))
         y += [judged.get(d, 0) for d in documents]
         y += [judged[d] for d in missing]
+        known += [d in judged for d in documents + missing]
         s += run.scores[here].tolist()
         s += [-np.inf] * len(missing)
         docid += documents + missing
@@ -103,7 +106,8 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
             f"{_few(sorted(grades[topic]))}, and the ranked ones {_few(run.docid[ranked[topic]])}"
         )
     labels, scores = np.array(y, dtype=np.float64), np.array(s, dtype=np.float64)
-    return JudgedRows(labels, scores, np.repeat(objects(topics), lengths), objects(docid))
+    qid = np.repeat(objects(topics), lengths)
+    return JudgedRows(labels, scores, qid, objects(docid), np.array(known, dtype=np.bool_))
 
 
 @dataclass(frozen=True)

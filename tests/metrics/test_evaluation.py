@@ -89,6 +89,13 @@ def slow(name, y, s, docid, convention, relevance, ties, max_grade):
             best = max(best, found / i)
             found -= labels[i - 1] >= relevance
         return best
+    if base == "bpref":
+        above, total, n_other = 0, 0.0, sum(0 <= v < relevance for v in y)
+        for grade in labels:
+            if grade >= relevance:
+                total += 1 - min(above, n_relevant) / min(n_other, n_relevant) if above else 1
+            above += 0 <= grade < relevance
+        return total / n_relevant
     if base.startswith("set_"):
         found = sum(v >= relevance for v in labels)
         precision, recall = found / max(len(labels), 1), found / n_relevant
@@ -130,7 +137,7 @@ NAMES = [
     "set_recall",
     "set_f",
 ]
-IN_ONE_ORDER = ["iprec@0.0", "iprec@0.3", "iprec@1.0"]
+IN_ONE_ORDER = ["bpref", "iprec@0.0", "iprec@0.3", "iprec@1.0"]
 """Measures without a mean over the orders of tied rows."""
 
 documents = st.lists(

@@ -8,7 +8,7 @@ import pytest
 from structsvm.metrics import evaluate
 
 DEPTHS = (1, 3, 5, 10, 30)
-WHOLE = ("map", "recip_rank", "ndcg", "Rprec", "set_P", "set_recall", "set_F")
+WHOLE = ("map", "recip_rank", "ndcg", "Rprec", "set_P", "set_recall", "set_F", "bpref")
 CUT = ("P", "recall", "ndcg_cut", "map_cut", "success")
 LEVELS = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
 
@@ -35,7 +35,8 @@ def random_case(seed):
         qrels[f"q{q}"] = {d: int(g) for d, g, f in zip(docs, grades, fate, strict=True) if f != "unjudged"}
         run[f"q{q}"] = {d: float(s) for d, s, f in zip(docs, scores, fate, strict=True) if f != "unretrieved"}
         for d, g, s, f in zip(docs, grades, scores, fate, strict=True):
-            rows.append((f"q{q}", d, 0 if f == "unjudged" else g, -np.inf if f == "unretrieved" else s))
+            known, score = f != "unjudged", -np.inf if f == "unretrieved" else s
+            rows.append((f"q{q}", d, g if known else 0, score, known))
     rows = [rows[i] for i in rng.permutation(len(rows))]
     return qrels, run, [list(column) for column in zip(*rows, strict=True)]
 
@@ -47,10 +48,11 @@ def test_every_measure_equals_trec_eval_on_random_runs(level):
     measures = {*WHOLE, "iprec_at_recall", *(f"{name}.{','.join(map(str, DEPTHS))}" for name in CUT)}
     names = [*WHOLE, *LEVELS, *(f"{name}_{k}" for name in CUT for k in DEPTHS)]
     for seed in range(level * 110, level * 110 + 110):
-        qrels, run, (qid, docid, grades, scores) = random_case(seed)
+        qrels, run, (qid, docid, grades, scores, judged) = random_case(seed)
         truth = pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=level).evaluate(run)
         for name in names:
-            result = evaluate(name, grades, scores, qid=qid, docid=docid, relevance=level, ties="docid")
+            rows = {"qid": qid, "docid": docid, "judged": judged}
+            result = evaluate(name, grades, scores, **rows, relevance=level, ties="docid")
             expected = [truth[q][name] for q in result.query_ids]
             np.testing.assert_allclose(
                 result.per_query, expected, rtol=0, atol=1e-9, err_msg=f"{name} {seed}"
@@ -75,6 +77,7 @@ def golden_rows(folder, qrels_name, run_name, depth=None):
         "y_score": [retrieved.get(key, -np.inf) for key in keys],
         "qid": [q for q, _ in keys],
         "docid": [d for _, d in keys],
+        "judged": [key in judged for key in keys],
     }
 
 

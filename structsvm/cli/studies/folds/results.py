@@ -37,7 +37,7 @@ from structsvm.common.records import plain
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
 from structsvm.metrics import Comparison, compare, holm
 from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of
-from structsvm.metrics.evaluation import bounds_of, check_distinguishes, evaluate_part
+from structsvm.metrics.evaluation import bounds_of, check_distinguishes, distinguishes, evaluate_part
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import Leaders, leaders
 from structsvm.protocols import Float
@@ -181,6 +181,13 @@ class Results:
         """Compare a method with the first baseline by the first measure (two-tailed Wilcoxon test over queries)."""
         base = next(m for m in self.methods if m.name == self.baseline)
         return compare(*(m.result(self.measures.report[0]) for m in (method, base)))
+
+    @property
+    def same_for_all(self) -> list[str]:
+        """The measures in which all of several methods have the same value on each query."""
+        report = self.measures.report if len(self.methods) > 1 else ()
+        values = {name: [method.per_query(name) for method in self.methods] for name in report}
+        return [name for name, (first, *others) in values.items() if all((first == o).all() for o in others)]
 
     @cached_property
     def tests(self) -> Tests:
@@ -503,7 +510,8 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     grid, measures, training, fill, columns, _ = plan
     data = load_fold(fold, fill, columns)
     select = measures.choosing(name)
-    check_distinguishes("select", select, data.train.y, data.train.qid, **measures.rules)
+    labels = data.train.y, data.train.qid
+    check_distinguishes("select", select, lambda each: distinguishes(each, *labels, **measures.rules))
 
     def selected(part: QueryData, scores: Float) -> Any:
         return measures.values(select, part, scores, choosing=True).mean()

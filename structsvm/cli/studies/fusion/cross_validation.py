@@ -14,7 +14,7 @@ from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.fusion import FUSIONS
 from structsvm.features.scaling import minmax_within
 from structsvm.metrics import Comparison, compare
-from structsvm.metrics.evaluation import evaluate_part
+from structsvm.metrics.evaluation import check_distinguishes, distinguishes, evaluate_part
 from structsvm.protocols import Float, Int
 from structsvm.queries import row_groups
 from structsvm.readers.qrels import Qrels
@@ -50,6 +50,10 @@ class PoolJudge:
         """
         rules: dict[str, Any] = {"relevance": self.relevance, "ties": "docid"}  # rows are sorted by docid
         return evaluate_part(measure, self._y, self._padded(scores), qid=self._qid, **rules).result.per_query
+
+    def distinguishes(self, measure: str) -> bool:
+        """Return whether a measure differs between rankings of these documents."""
+        return distinguishes(measure, self._y, self._qid, relevance=self.relevance, ties="docid")
 
     def _padded(self, scores: Any) -> Float:
         """Return scores of the rows and of the missed documents; minus infinity for rows not retrieved or too deep."""
@@ -144,10 +148,11 @@ def cross_validate_fusion(
         raise BadInput("qrels", problem, "judge more topics, or use fewer folds")
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = StructuralRanker(loss)._measure()
-    measure = "map" if measure == "roc" else measure
     options: dict[str, Any] = {"loss": loss, "relevance": relevance}
     # each topic is scaled separately, so scaling once is enough for all paths
     scaled = replace(known, scores=minmax_within(known.scores, known.offsets))
+
+    check_distinguishes("loss", measure, PoolJudge(known, qrels, relevance=relevance).distinguishes)
 
     def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
         part = scaled.select(test)
