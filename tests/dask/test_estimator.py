@@ -575,12 +575,11 @@ def test_nothing_stays_on_the_cluster(client, frame):
         time.sleep(0.05)
 
 
-@pytest.mark.filterwarnings("ignore:.*does not distinguish:UserWarning")
 def test_a_measure_that_no_ranking_changes_is_refused(client, data):
     from dask import array as da
 
     X, qid = (da.from_array(each, chunks=(480, *each.shape[1:])) for each in (data.X, data.qid))
     y = da.from_array(1.0 + np.random.default_rng(0).integers(0, 5, data.n_rows), chunks=480)
-    for loss in ("map", "roc"):
-        model = DaskStructuralRankerCV(loss, [0.1, 1.0], cv=2, client=client)
+    for measure in ("map", "roc"):
+        model = DaskStructuralRankerCV("ndcg@10", [0.1, 1.0], cv=2, scoring=measure, client=client)
         rejected("same value for all; choose by pairs", model.fit, X, y, qid=qid)
