@@ -89,8 +89,8 @@ def test_explicit_splits_are_query_numbers():
 
 def test_the_grid_is_sorted_and_ties_go_to_the_smaller():
     assert fit(Cs=[100.0, 0.01, 1.0, 1.0]).Cs_.tolist() == CS
-    # 10 documents each: never differs
-    model = structsvm.StructuralRankerCV(cv=2, scoring="precision@10").fit(X, Y, qid=QID)
+    # depends on the scores, but is 0 for each model
+    model = structsvm.StructuralRankerCV(cv=2, scoring=lambda y, s: float(s[0] == -10)).fit(X, Y, qid=QID)
     np.testing.assert_allclose(model.Cs_, np.logspace(-3, 3, 13))
     assert model.C_ == 1e-3
 
