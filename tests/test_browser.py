@@ -184,7 +184,7 @@ def written(tmp_path_factory):
     return {
         "compare": (
             compare_text(folder),
-            ["Result", "map against C, validation queries", "Differences by query"],
+            ["Result", "map, roc, ndcg@10, pairs against C, validation queries", "Differences by query"],
             3,
             2 + 5,
         ),

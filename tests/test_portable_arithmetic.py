@@ -46,6 +46,8 @@ ALLOWED = {
     "estimators/baselines.py": "products of sparse word counts, which SciPy adds in the order of the entries",
     "online/arena/strengths.py": "products of sparse gradients, which SciPy adds in the order of the entries",
     "online/statistics/click_weights.py: np.einsum": "minimised by SciPy, whose own products are LAPACK's",
+    "online/statistics/conversions.py: np.logaddexp": "adds SciPy's beta functions, whose last digits may differ, too",
+    "online/statistics/sample_size.py: math.log2": "a number of queries, which is rounded up",
     "trainers/rows.py: queries @ stored": "which features a query has: truth values",
 }
 

@@ -118,7 +118,7 @@ _options: ContextVar[dict[str, str]] = ContextVar("options")
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning in one line, with arguments replaced by options; ``main`` sets it as ``warnings.showwarning``."""
-    said = message.args[0] if isinstance(message, Warning) and message.args else message
+    said = getattr(message, "fields", message)
     note(f"warning: {said.spelled(_options.get({})) if isinstance(said, BadInput) else message}")
 
 

@@ -14,7 +14,10 @@ _INSIDE = ("structsvm.", "numba.", "contextlib.", "sklearn.utils._set_output.")
 def warn_user(message: str | BadInput, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that points to the first line outside of these modules; a message that names arguments is a
     :class:`BadInput`, whose fields the command line spells as options."""
-    warnings.warn(category(message), stacklevel=stacklevel_of_user())
+    warning = category(str(message))
+    if isinstance(message, BadInput):
+        warning.fields = message  # type: ignore[attr-defined]
+    warnings.warn(warning, stacklevel=stacklevel_of_user())
 
 
 def stacklevel_of_user() -> int:

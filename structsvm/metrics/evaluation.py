@@ -287,9 +287,8 @@ def distinguishes(measure: Any, y: Any, qid: Any, **options: Any) -> bool:
 def differs(values: Callable[[Float], Float], y: Any) -> bool:
     """Return whether values differ between the best, the worst and two other orders of rows with labels ``y``."""
     rows = np.arange(len(y), dtype=np.float64)
-    best = np.argsort(np.argsort(y, kind="stable")).astype(
-        np.float64
-    )  # without ties, whose averages are rounded
+    # without ties, whose averages are rounded
+    best = np.argsort(np.argsort(y, kind="stable"), kind="stable").astype(np.float64)
     some = [values(scores) for scores in (best, -best, rows, -rows)]
     return any((each != some[0]).any() for each in some[1:])
 

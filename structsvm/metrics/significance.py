@@ -29,7 +29,7 @@ from structsvm.protocols import Float
 Test = Literal["wilcoxon", "t", "sign", "randomization"]
 TESTS: tuple[Test, ...] = ("wilcoxon", "t", "sign", "randomization")
 
-_ROUNDING = 10.0**-DECIMALS
+_ROUNDING = float(f"1e-{DECIMALS}")
 
 
 class Comparison(NamedTuple):

@@ -99,7 +99,7 @@ def mean_of(
     of freedom are ``1/sum p^2 - 1``, which are the standard formulas if the weights are equal.
     """
     # without the limit, the rounding of equal values would be taken for spread
-    flat = float(np.ptp(values)) <= 10.0**-DECIMALS * float(np.abs(values).max())
+    flat = float(np.ptp(values)) <= float(f"1e-{DECIMALS}") * float(np.abs(values).max())
     n = values.size if counts is None else int(counts.sum())
     if counts is not None:
         mean = dot(values, counts) / n
@@ -197,7 +197,7 @@ def randomization(
     if values.size < EXACT:
         return TestResult(total / n, _flipped(np.abs(values), total), n, "randomization")
     rng = np.random.default_rng(random_state)
-    observed = abs(total) * (1.0 - 10.0**-DECIMALS)
+    observed = abs(total) * (1.0 - float(f"1e-{DECIMALS}"))
     as_far, step = 0, max(1, _BLOCK // values.size)
     for start in range(0, n_resamples, step):
         signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, n_resamples - start), values.size))

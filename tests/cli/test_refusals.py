@@ -119,4 +119,5 @@ def test_warnings_and_errors_of_methods_name_options(cli, tmp_path):
     assert "a label of at least 1 and are relevant, and the loss 'map'" in cli.err
     assert "pass --loss ndcg@10, which uses all grades, or a higher --relevance" in cli.err
     error = cli.refuses(f"compare {path} --method map --C 1 --folds 3 --jobs 1")
-    assert "pass --method ndcg@10, which uses all grades, or a higher --relevance" in error
+    assert "--select map: expected a measure that depends on the ranking" in error
+    assert "choose by pairs, or check --relevance" in error

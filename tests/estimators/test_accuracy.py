@@ -90,7 +90,7 @@ def one_relevant_of_fifteen():
 def test_few_relevant_documents_do_not_mean_chance(variant, C):
     X, y, qid, train = one_relevant_of_fifteen()
     model = AccuracySVM(variant, C=C)
-    with pytest.warns(UserWarning, match=f"variant='{variant}' and C={C:g} no training document is pred"):
+    with pytest.warns(UserWarning, match=f"variant='{variant}' and C={C} no training document is pred"):
         model.fit(X[train], y[train], qid=qid[train])
     chance = evaluate("map", y, np.random.default_rng(1).random(1350), qid=qid).mean
     assert model.score(X[~train], y[~train], qid=qid[~train]) > chance + 0.2

@@ -235,7 +235,7 @@ def test_nearly_all_documents_relevant_is_said(model):
     rng = np.random.default_rng(0)
     X, qid, y = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10), rng.integers(1, 6, 200)
     y[::10] = 0
-    said = f"{type(model).__name__}: 90 % of the documents are relevant with relevance=1, and the loss '{model.loss}'"
+    said = f"90 % of the documents have a label of at least 1 and are relevant, and the loss '{model.loss}'"
     with pytest.warns(UserWarning, match=said) as caught:
         model.fit(X, y, qid=qid)
     assert (
