@@ -378,7 +378,7 @@ def test_no_help_loses_words_in_brackets_as_markup():
     ("command", "default"),
     [
         ("compare", "svm-map, svm-roc"),
-        ("compare", "map, ndcg@10"),
+        ("compare", "map, ndcg@10, and those of the losses"),
         ("compare", "the first"),
         ("evaluate", "map, ndcg@10"),
         ("convert", "the highest in the file"),
