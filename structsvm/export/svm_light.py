@@ -48,7 +48,9 @@ def read_svm_light(path: Path) -> dict[str, Any]:
         for number in vectors:
             alpha, *pairs = fields[number]
             for index, value in (pair.split(":") for pair in pairs):
-                coef[range(highest)[int(index) - 1] if int(index) else highest] += float(alpha) * float(value)
+                if not 1 <= int(index) <= highest:
+                    raise IndexError(index)
+                coef[int(index) - 1] += float(alpha) * float(value)
     except (ValueError, IndexError) as error:
         if isinstance(error, BadInput):
             raise
