@@ -428,11 +428,11 @@ def parse_measure(name: Any) -> tuple[Measure | None, float | None]:
     base, at, depth = plain_name(name).partition("@") if isinstance(name, str) else ("", "", "")
     measure = MEASURES.get(base)
     if measure is None or (at and measure.cutoff == "never"):
+        if not isinstance(name, str):
+            problem = f"expected the name of a measure or a function first, got {type(name).__name__}"
+            raise BadInput("metric", problem, "pass the measure first, then labels and scores")
         expected = f"expected one of {', '.join(available_metrics())} (k is an integer)"
-        remedy = "pass the measure first, then labels and scores"
-        if isinstance(name, str):
-            remedy = did_you_mean(name, available_metrics())
-        raise BadInput("metric", expected, remedy, value=name)
+        raise BadInput("metric", expected, did_you_mean(name, available_metrics()), value=name)
     if not at:
         if measure.cutoff == "required":
             raise BadInput("metric", f"{base!r} requires a cutoff, for example '{base}@10'", value=name)

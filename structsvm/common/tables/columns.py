@@ -64,7 +64,7 @@ def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy
         row = int(wrong.argmax())
         word = words[codes[row]]
         if re.fullmatch(r"[-+]?\d+,\d+", word.strip()):
-            remedy = "write numbers with a decimal point"
+            remedy = "write numbers with a decimal point and without thousands separators"
         raise batch.wrong(row, name, expected, shorten(word), remedy)
     return values.astype(np.float64)[codes]
 
