@@ -252,9 +252,15 @@ def is_id(value: Any) -> bool:
 
 
 def slow_counts(rows: list[list[Any]], as_text: bool) -> dict[tuple[Any, Any, int], list[int]]:
-    """Return shows and clicks by query, document and position; ids of a column are text if one of them is."""
+    """Return shows and clicks by query, document and position; ids of a column are text if one of them is, or exceeds
+    int64."""
     counts: dict[tuple[Any, Any, int], list[int]] = {}
-    kinds = [str if as_text or any(isinstance(row[k], str) for row in rows) else lambda x: x for k in (0, 1)]
+    kinds = [
+        str
+        if as_text or any(isinstance(row[k], str) or (is_id(row[k]) and row[k] >= 2**63) for row in rows)
+        else lambda x: x
+        for k in (0, 1)
+    ]
     for query, document, position, clicked, _ in rows:
         at = position if isinstance(position, (int, float)) else math.nan
         if is_id(query) and is_id(document) and at in range(1, 1001):
@@ -317,7 +323,9 @@ SETTLING = ("query", "document", "session", "cluster", "position", "clicked", "f
 def said(error: ValueError, source: Any, settling: tuple[str, ...] = ()) -> None:
     """Assert that an error is one printable line that names the file, or an argument that resolves it."""
     text = str(error)
-    assert type(error) in (ValueError, BadInput), f"{type(error).__name__} is not ours: {text}"
+    assert isinstance(error, BadInput) or type(error) is ValueError, (
+        f"{type(error).__name__} is not ours: {text}"
+    )
     assert text.isprintable(), text
     assert len(text) < 2000, text
     settles = isinstance(error, BadInput) and error.argument in settling

@@ -201,10 +201,12 @@ q1,d5, 1 ,2,0
 
 
 def settled(words: list[str]) -> list[str]:
-    """Return the ids of a text: integers without a decimal point; rounded numbers are refused."""
-    if not all(NUMBER.fullmatch(word.encode()) for word in words):
+    """Return the ids of a text: integers without a decimal point; rounded numbers and ``nan`` among numbers, or alone,
+    are refused."""
+    gaps = [word for word in words if word.lower() == "nan"]
+    if not all(word in gaps or NUMBER.fullmatch(word.encode()) for word in words):
         return words
-    if any("e" in w.lower() or (w.endswith(".0") and abs(Decimal(w)) >= 2**53) for w in words):
+    if gaps or any("e" in w.lower() or (w.endswith(".0") and abs(Decimal(w)) >= 2**53) for w in words):
         raise RefusedError(0)
     short = [word.removesuffix(".0") for word in words]
     plain = all(re.fullmatch(r"0|-?[1-9]\d*", word) and -(2**63) <= int(word) < 2**63 for word in short)

@@ -102,7 +102,7 @@ WRITTEN = {
     "minus 0": (["-0", "0"], ["-0", "0"], [0, 0]),
     "blanks": ([" a", "a "], ["a", "a"], "got ' a'"),
     "gap": (["", "1"], "got none", [GAP, 1]),
-    "nan among numbers": (["NaN", "1.5"], "expected an id, got NaN among numbers", [GAP, 1.5]),
+    "nan among numbers": (["NaN", "1.5"], "expected an id, got NaN, a missing value", [GAP, 1.5]),
     "truth": (["True", "false"], ["True", "false"], [1, 0]),
     "comma": (['"1,5"', "2"], ["1,5", "2"], "a decimal point"),
     "underscore": (["1_0", "2"], ["1_0", "2"], "got '1_0'"),

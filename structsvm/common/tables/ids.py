@@ -14,8 +14,8 @@ then asks for the ids. So the same rows give the same ids, or the same error, in
 * **Lost digits.** Floats with a fraction, floats from 2^53 on (2^24 for float32), and, in a column of numbers, text
   such as ``1.73e+18`` or ``9007199254740993.0`` are refused: distinct ids may have become equal.
 * **Missing.** An empty text, null and NaN are missing. So is the text ``nan``, in any case, if all other ids are
-  numbers; among other text it is an id, with a warning. Readers refuse missing ids; readers of clicks leave their rows
-  out and count them.
+  numbers, or if there are none; among other text it is an id, with a warning. Readers refuse missing ids; readers of
+  clicks leave their rows out and count them.
 """
 
 import re
@@ -88,7 +88,7 @@ class IdColumn:
         error = error or self._error
         for word in words if self.are_numbers else ():
             if word in NAN:
-                problem = f"expected an id, got {word} among numbers"
+                problem = f"expected an id, got {word}, a missing value"
                 self._nan = self._nan or error(word, problem, "drop the rows without an id")
                 continue
             if _WHOLE.fullmatch(word):
