@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "experiments"
-TOOLS = {"check", "mutation", "results_index"}
+TOOLS = {"check", "results_index"}
 EXPERIMENTS = sorted(
     path.stem for path in FOLDER.glob("*.py") if path.stem not in TOOLS and path.stem[0] != "_"
 )
