@@ -68,7 +68,7 @@ def main() -> None:
         folds,
         methods,
         [float(f"{C:.6g}") for C in grid],
-        measures=Measures("map", MEASURES, "letor4_script"),
+        measures=Measures(MEASURES, "map", "letor4_script"),
         training=Training(random_state=run.seed),
         work=run.options.out / "results-cells",
         n_jobs=run.jobs,

@@ -136,7 +136,7 @@ class Study(Group):
         from structsvm.cli.studies.folds import Measures
 
         selection: Any = self.selection
-        found = Measures(self.select, tuple(report), self.convention, self.relevance, selection)
+        found = Measures(tuple(report), self.select, self.convention, self.relevance, selection)
         found.check()
         return found
 
@@ -226,14 +226,11 @@ def compare(
     study.check(data)
     paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
 
-    from structsvm.cli.studies.folds.methods import full_name, measure_of
     from structsvm.cli.studies.folds.page import as_records, lines, page, tests_table
-    from structsvm.cli.studies.folds.results import LEVEL, remarks
+    from structsvm.cli.studies.folds.results import LEVEL, remarks, usual_report
     from structsvm.plots.pages import measure_name
 
-    of_losses = (measure_of(full_name(name)) for name in study.methods)
-    usual = tuple(dict.fromkeys(("map", "ndcg@10", *filter(None, of_losses))))
-    measures = study.measures(metric or usual)
+    measures = study.measures(metric or usual_report(study.methods))
     found = study.find(data, table)
     baselines = list(split_names(baseline or ()))
     results = study.run(found, table, measures, study.training(), baseline=baselines)

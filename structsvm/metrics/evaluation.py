@@ -51,7 +51,7 @@ def available_metrics() -> dict[str, str]:
     Examples
     --------
     >>> sorted(available_metrics())[:3]
-    ['dcg', 'dcg@k', 'err']
+    ['bpref', 'dcg', 'dcg@k']
     """
     descriptions = {}
     for name, measure in MEASURES.items():

@@ -17,6 +17,7 @@ from structsvm.cli.options import parse_grid
 from structsvm.cli.paper import latex, markdown
 from structsvm.cli.studies.folds import METHODS, Measures, MethodResult, Results
 from structsvm.cli.studies.folds.results import remarks as remarks_of
+from structsvm.common.tables.source import source_of
 from structsvm.estimators.choosing_C import select_C
 from structsvm.metrics.significance import compare, holm
 from structsvm.plots.pages import Column, p_said
@@ -137,7 +138,9 @@ def test_ends_of_the_grid_are_remarked(rows, cli):
         {"grid": [0.1, 1.0, 10.0], "C": C, "validation": rows.tolist()}
         for C, rows in ((10.0, curves), (10.0, np.ones((2, 3))), (0.1, curves[:, ::-1]), (1.0, curves))
     ]
-    made = Results((MethodResult("svm-map", tuple(cells)),), Measures(), ("a",) * 4, ("svm-map",), 0, 0)
+    made = Results(
+        (MethodResult("svm-map", tuple(cells)),), Measures(("map",)), ("a",) * 4, ("svm-map",), 0, 0
+    )
     assert remarks_of(made) == [
         "svm-map: C = 0.1, the smallest of the grid, was chosen in 1 of 4 folds: a smaller C may rank better",
         "svm-map: C = 10, the largest of the grid, was chosen in 1 of 4 folds: a larger C may rank better",
@@ -333,7 +336,7 @@ def test_trees_and_peers_stand_in_the_same_table(rows, cli, monkeypatch):
     expected = lightgbm.Booster(model_file="model.txt").predict(read_letor(rows, sparse=False).X)
     np.testing.assert_allclose(np.loadtxt("scores.txt"), expected, rtol=0, atol=1e-9)
     with pytest.raises(ValueError, match="expected a linear model, got a TreeRanker; predict without --dask"):
-        next(predict_there(None, model, rows, Columns()))
+        next(predict_there(None, model, source_of(rows), Columns()))
 
 
 def test_the_rule_that_chooses_C(rows, cli):

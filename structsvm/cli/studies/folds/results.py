@@ -50,11 +50,11 @@ _FORMAT = 7  # increase when the content of a cell, or its computation, changes
 class Measures:
     """The measures of a study, and their convention.
 
-    ``select`` chooses C; None means the measure of the loss of each method. ``report`` is for the test queries.
+    ``report`` is for the test queries. ``select`` chooses C; None means the measure of the loss of each method.
     """
 
+    report: tuple[str, ...]
     select: str | None = None
-    report: tuple[str, ...] = ("map", "ndcg@10")
     convention: str = "trec"
     relevance: float = 1.0
     selection: Selection = "max"
@@ -89,6 +89,12 @@ class Measures:
                     evaluate_part(name, [1, 0], [1.0, 0.0], qid=0, **self.rules)
                 except BadInput as error:
                     raise (error.renamed(argument) if error.argument == "metric" else error) from None
+
+
+def usual_report(methods: Sequence[str]) -> tuple[str, ...]:
+    """Return the measures reported by default: map, ndcg@10 and the measures of the losses of the methods."""
+    of_losses = (measure_of(full_name(name)) for name in methods)
+    return tuple(dict.fromkeys(("map", "ndcg@10", *filter(None, of_losses))))
 
 
 def result_of(measure: str, values: Float) -> EvaluationResult:
@@ -381,13 +387,16 @@ def run(
 ) -> Results:
     """Train each method on each fold for each C, choose C on the validation part, and measure on the test part.
 
-    Without ``fill`` missing features are an error, unless all methods accept them. A baseline other than the methods is
-    a feature, by name or number from 1, or the file of a model or a TREC run.
+    Without ``measures``, those of :func:`usual_report` are reported. Without ``fill`` missing features are an error,
+    unless all methods accept them. A baseline other than the methods is a feature, by name or number from 1, or the
+    file of a model or a TREC run.
     """
-    measures, training = measures or Measures(), training or Training()
+    training = training or Training()
     tell: Callable[..., object] = callback or (lambda *_: None)
     names = list(dict.fromkeys(methods))
-    grid = _checked(names, Cs, measures, training)
+    grid = _checked(names, Cs, training)
+    measures = measures or Measures(usual_report(names))
+    measures.check()
     asked = [baseline] if isinstance(baseline, str) else baseline or names[:1]
     asked = list(dict.fromkeys(full_name(name) if full_name(name) in names else name for name in asked))
     if work is not None:
@@ -438,14 +447,11 @@ def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
     return megabytes * rate * (1 if name in WITHOUT_C else n_Cs)
 
 
-def _checked(
-    names: Sequence[str], Cs: Sequence[float], measures: Measures, training: Training
-) -> list[float]:
+def _checked(names: Sequence[str], Cs: Sequence[float], training: Training) -> list[float]:
     if not names:
         raise BadInput("methods", "expected at least one, got none")
     for name in names:
         check_method(name, relevance=training.relevance)
-    measures.check()
     grid = sorted({float(C) for C in Cs})
     if not grid or not all(0 < C < math.inf for C in grid):
         raise BadInput("C", f"expected finite numbers > 0, got {list(Cs)}")
