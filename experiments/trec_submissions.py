@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 from _common import Experiment, mq2008, together
+from _pool_judge import PoolJudge
 from joblib import Parallel, delayed
 
 from structsvm import QueryScaler
-from structsvm.cli.studies.fusion import PoolJudge, fusion_path
+from structsvm.estimators import fusion_path
 from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.fusion import FUSIONS

@@ -100,7 +100,6 @@ INTERNAL = {
     "structsvm.cli.studies.demo",
     "structsvm.cli.studies.diversity",
     "structsvm.cli.studies.folds",
-    "structsvm.cli.studies.fusion",
     "structsvm.trainers.partitioned",
 }
 

@@ -13,8 +13,6 @@ from structsvm.cli.studies.diversity import compare_methods
 from structsvm.cli.studies.diversity.summary import headline as of_diversity
 from structsvm.cli.studies.folds import Measures, MethodResult, Results
 from structsvm.cli.studies.folds.page import headline as of_methods
-from structsvm.cli.studies.fusion.cross_validation import LEARNED
-from structsvm.cli.studies.fusion.summary import headline as of_fusion
 from structsvm.metrics import compare
 from structsvm.metrics.significance import leaders
 from structsvm.readers import make_ranking, write_candidates, write_letor
@@ -90,35 +88,6 @@ def test_search_names_equals(cli):
     assert record["methods"][0]["means"] == record["methods"][1]["means"]
     assert record["equal"] == ["svm-map"]
     assert "Equal to the best: svm-map" in cli(command)
-
-
-def fusion(values):
-    runs = [name for name in values if name.startswith("run")]
-    return SimpleNamespace(
-        values=values,
-        runs=runs,
-        measure="map",
-        pool=SimpleNamespace(n_topics=30),
-        best_run=max(runs, key=lambda name: float(values[name].mean())),
-        against=lambda name: compare(values[LEARNED], values[name]),
-        on_training=(("run2", "run1"), LOW),
-        best_sum=LOW,
-        sum_sizes=(1, 2),
-        whole_runs=False,
-    )
-
-
-def test_fuse_names_equal_runs_and_fusions():
-    near = VALUES["near"]
-    runs = {"run1": LOW, "run2": LOW.copy(), "run3": LOW - 0.1}
-    fusions = {"CombSUM": near, "CombMNZ": near.copy(), "ISR": LOW}
-    text = of_fusion(fusion({LEARNED: VALUES["top"], **runs, **fusions}))
-    for said in (
-        "significantly better than the best of 3 single runs, run1 and run2, with",
-        "significantly better than the run that is best on the training topics (run2 and run1, by fold), with 0.",
-        "not significantly different from the best fusion without learning, CombSUM and CombMNZ, with 0.",
-    ):
-        assert said in text
 
 
 def system(name, values, model=True):

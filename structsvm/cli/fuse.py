@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +21,6 @@ from structsvm.common.tables.source import Source
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
-    from structsvm.readers.run_features import Candidates
     from structsvm.readers.runs import Run
 
 
@@ -56,7 +55,7 @@ class Learning(Group):
             "--weights-for)",
         ),
     ] = None
-    folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5
+    folds: Annotated[int, typer.Option(min=2, help="Number of folds of topics.")] = 5
     C: Annotated[str | None, f"{GRID} (default: seven values from 0.1 to 100)"] = None
     selection: Selection = "max"
     seed: Annotated[Seed, "Seed of the division of topics into folds."] = 0
@@ -71,24 +70,6 @@ class Learning(Group):
     def grid(self) -> dict[str, Any]:
         """The values of C; empty for the default grid."""
         return {} if self.C is None else {"Cs": parse_grid(self.C)}
-
-    def cross_validate(self, pool: Candidates, judgments: Any, **options: Any) -> Any:
-        """Return the held-out rankings and the final model."""
-        from structsvm.cli.studies.fusion import cross_validate_fusion
-
-        selection: Any = self.selection
-        return cross_validate_fusion(
-            pool,
-            judgments,
-            **self.grid,
-            loss=self.loss or "map",
-            relevance=self.relevance,
-            folds=self.folds,
-            selection=selection,
-            depth=self.depth or 1000,
-            random_state=self.seed,
-            **options,
-        )
 
 
 def fuse(
@@ -113,9 +94,9 @@ def fuse(
 
     With --weights-for the weights are for the fusion of the engine. Measures then count only documents of the lists,
     so that NDCG is higher than in trec_eval where relevant documents are in no list. Otherwise, every judged topic is
-    ranked by a model trained without this topic, with C chosen by inner cross-validation. Topics without judgments
-    are ranked by the model trained on all judged topics, which --save writes. Runs are named by their tag, or by
-    their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
+    ranked by a model trained without this topic, with the C that is best on the topics of other folds. Topics without
+    judgments are ranked by the model trained on all judged topics, which --save writes. Runs are named by their tag, or
+    by their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
     """
     if unknown := [path for path in learning.by_rank or () if path not in runs]:
         raise BadInput("--by-rank", f"expected one of the runs, got {unknown[0]}", "give the run's file")
@@ -147,35 +128,40 @@ def fuse(
     learning.check()
     depth = learning.depth or 1000
 
-    from structsvm.cli.studies.fusion.summary import as_record, headline, table
+    from structsvm.cli.studies.fusion import cross_validate_fusion
 
     with working("reading") as status:
         judgments = readers.read_qrels(qrels)
         found = _read(ranked_by, None, status)
-        tops = {name: run.top(depth) for name, run in found.items()}
-        pool = readers.candidates(tops, judgments, depth=depth)
-        longest = max(int(np.diff(run.offsets).max(initial=1)) for run in found.values())
         status.update("learning")
-        result = learning.cross_validate(
-            pool,
+        selection: Any = learning.selection
+        result = cross_validate_fusion(
+            found,
             judgments,
+            **learning.grid,
+            loss=learning.loss or "map",
+            relevance=learning.relevance,
+            folds=learning.folds,
+            selection=selection,
+            depth=depth,
+            random_state=learning.seed,
             n_jobs=jobs,
-            callback=lambda done, total: status.update(f"learning: {done} of {total} paths"),
-            whole=readers.candidates(found, judgments, depth=longest) if longest > depth else None,
+            callback=lambda done: status.update(f"learning: {done} of {learning.folds} folds"),
         )
         status.update("writing")
-        ranked = _held_out_and_new(pool, result, tag).top(depth)
-        readers.write_run(ranked, output)
+        readers.write_run(replace(result.run, tag=tag), output)
         if save is not None:
             result.model.save(save)
     ignored = judgments.n_topics - result.pool.n_topics
     if ignored:
         note(f"{ignored} of {judgments.n_topics} judged topics are in none of the runs, and are left out")
-    if n_new := pool.n_topics - result.pool.n_topics:
+    if n_new := result.run.n_topics - result.pool.n_topics:
         note(f"{counted(topic=n_new)} without judgments: ranked by the final model")
-    written = [f"run    {output}", *([] if save is None else [f"model  {save}"])]
-    lines = [*table_lines(*table(result)), headline(result), *written]
-    emit(lines, as_record(result, per_query=per_query), as_json)
+    lines = [*table_lines(*result.rows()), *result.lines()]
+    if max(int(np.diff(run.offsets).max(initial=1)) for run in found.values()) > depth:
+        lines.append(f"fusions rank {depth} documents per topic; single runs are measured with all of theirs")
+    lines += [f"run    {output}", *([] if save is None else [f"model  {save}"])]
+    emit(lines, result.to_dict(per_query=per_query), as_json)
 
 
 def _print_weights(
@@ -233,7 +219,7 @@ def _check_files(
 
 
 def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_json: bool) -> None:
-    from structsvm.cli.studies.fusion import FusionModel
+    from structsvm.estimators.fusion import FusionModel
 
     model = structsvm.load(path)
     if not isinstance(model, FusionModel):
@@ -274,13 +260,3 @@ def _read(runs: list[tuple[Path, Any]], depth: int | None, status: Any) -> dict[
         found.append(readers.read_run(path, depth=depth, by=by))
     names = names_of_runs([path for path, _ in runs], [run.tag for run in found])
     return dict(zip(names, found, strict=True))
-
-
-def _held_out_and_new(pool: Candidates, result: Any, tag: str) -> Run:
-    """Rank judged topics by the held-out scores, others by the final model, in the order of the pool."""
-    scores = np.empty(pool.n_rows)
-    judged = np.repeat(pool.judged, np.diff(pool.offsets))
-    scores[judged] = result.scores
-    if not pool.judged.all():
-        scores[~judged] = result.model.predict(pool.select(~pool.judged))
-    return pool.to_run(scores, tag=tag)

@@ -10,7 +10,6 @@ from structsvm.cli.studies.fusion import cross_validate_fusion
 from structsvm.clicks import ClickSVMCV
 from structsvm.estimators import hybrid_weights
 from structsvm.readers.qrels import Qrels
-from structsvm.readers.run_features import candidates
 from structsvm.readers.runs import Run
 from tests.refusing import rejected
 
@@ -48,7 +47,8 @@ def with_scoring(seed, loss):
 
 def fuse(seed, loss):
     runs, qrels = with_runs(seed)
-    return cross_validate_fusion(candidates(runs, qrels), qrels, Cs=[0.1, 1.0], loss=loss, folds=3)
+    named = {run.tag: run for run in runs}
+    return cross_validate_fusion(named, qrels, Cs=[0.1, 1.0], loss=loss, folds=3)
 
 
 def hybrid(seed, loss):
@@ -87,8 +87,9 @@ def test_fusion_selects_by_the_measure_of_its_loss():
     binary = Qrels.from_arrays(
         *[np.repeat(qrels.topics, np.diff(qrels.offsets)), qrels.docid, qrels.grades > 3]
     )
-    result = cross_validate_fusion(candidates(runs, binary), binary, Cs=[0.1, 1.0], loss="roc", folds=3)
-    assert result.measure == "roc"
+    named = {run.tag: run for run in runs}
+    result = cross_validate_fusion(named, binary, Cs=[0.1, 1.0], loss="roc", folds=3)
+    assert result.estimate.name == "roc"
 
 
 @pytest.mark.parametrize("loss", ["pairs", "mean_pairs", "dcg@3", "mrr"])

@@ -1,21 +1,17 @@
 """Learned fusion: no topic is ranked by a model trained on it, and the measures are those of trec_eval."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 import pytrec_eval
 
-from structsvm.cli.studies.fusion import PoolJudge, cross_validate_fusion, fusion_path
-from structsvm.cli.studies.fusion.cross_validation import LEARNED
-from structsvm.cli.studies.fusion.summary import as_record, headline, table
+from structsvm.cli.studies.fusion import LEARNED, cross_validate_fusion
+from structsvm.estimators import fusion_path
+from structsvm.estimators.choosing_C import crossed, select_C
 from structsvm.features.binning import BinnedFeatures
-from structsvm.features.scaling import minmax_within
-from structsvm.metrics import compare, evaluate, holm
+from structsvm.metrics import compare, evaluate
 from structsvm.oracles import get_oracle
-from structsvm.plots.pages import p_value
-from structsvm.readers import make_runs
 from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.run_features import candidates, judge_run
 from structsvm.readers.runs import Run, read_run
@@ -66,19 +62,6 @@ def model(made):
     return model
 
 
-@pytest.mark.parametrize("depth", [None, 7])
-@pytest.mark.parametrize("measure", ["map", "ndcg@5", "mrr"])
-def test_judge_is_the_evaluation_of_the_run(made, measure, depth):
-    _, qrels, pool = made
-    scores = np.random.default_rng(1).integers(0, 5, pool.n_rows).astype(float)  # many ties
-    scores[::7] = np.nan
-    run = pool.to_run(scores)
-    witness = evaluate(measure, **judge_run(run.top(depth) if depth else run, qrels)._asdict(), ties="docid")
-    order = [witness.query_ids.tolist().index(topic) for topic in pool.topics]
-    judge = PoolJudge(pool, qrels, depth=depth)
-    np.testing.assert_allclose(judge(scores, measure), witness.per_query[order])
-
-
 def as_dict(topics, offsets, docid, values):
     return {
         topic: dict(zip(docid[a:b].tolist(), values[a:b].tolist(), strict=True))
@@ -112,72 +95,101 @@ def test_step_functions_add_up_to_the_score(made, model):
     np.testing.assert_allclose(model.predict(run), total, atol=1e-12)
 
 
-def test_nested_cross_validation_is_the_plain_loop(made):
-    _, qrels, pool = made
-    result = cross_validate_fusion(pool, qrels, Cs=CS, folds=3, random_state=5)
-    judge = PoolJudge(pool, qrels)
-    rng = np.random.default_rng(5)
-    fold = rng.permutation(12) % 3
-    assert fold.tolist() == result.fold.tolist()
+def named(runs):
+    return {run.tag: run for run in runs}
+
+
+@pytest.mark.parametrize("depth", [7, 1000])
+def test_cross_validation_is_the_plain_loop(made, depth):
+    runs, qrels, _ = made
+    result = cross_validate_fusion(named(runs), qrels, Cs=CS, folds=3, random_state=5, depth=depth)
+    pool = candidates([run.top(depth) for run in runs], qrels, depth=depth)
+    order = sorted(range(12), key=lambda t: pool.topics[t])
+    fold = np.empty(12, dtype=int)
+    fold[order] = np.random.default_rng(5).permutation(12) % 3
+
+    def judged(scores):
+        rows = judge_run(pool.to_run(scores).top(depth), qrels)
+        found = evaluate("map", **rows._asdict())
+        return dict(zip(found.query_ids, found.per_query, strict=True))
+
+    models = [list(fusion_path(pool.select(fold != k), CS)) for k in range(3)]
+    values = np.zeros((12, 3))
+    for c in range(3):
+        for k in range(3):
+            found = judged(models[k][c].predict(pool))
+            for t in np.flatnonzero(fold == k):
+                values[t, c] = found[pool.topics[t]]
+    np.testing.assert_allclose(result.curve, values.mean(axis=0))
+    assert result.chosen == tuple(select_C(np.array(CS), values[fold != k]) for k in range(3))
+    scores = np.zeros(pool.n_rows)
     for k in range(3):
-        training, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        inside = rng.permutation(training.size) % 3
-        values = np.zeros((pool.n_topics, 3))
-        for j in range(3):
-            fitted, held = training[inside != j], training[inside == j]
-            for c, model in enumerate(fusion_path(pool.select(fitted), CS)):
-                values[held, c] = judge(model.predict(pool))[held]
-        means = values[training].mean(axis=0)
-        assert result.chosen[k] == CS[int(np.argmax(means >= means.max() - 1e-12))]
-        models = dict(zip(CS, fusion_path(pool.select(training), CS), strict=True))
-        for t in test:
-            rows = slice(pool.offsets[t], pool.offsets[t + 1])
-            np.testing.assert_allclose(result.scores[rows], models[result.chosen[k]].predict(pool)[rows])
-            np.testing.assert_allclose(result.curve[t], [judge(m.predict(pool))[t] for m in models.values()])
-    np.testing.assert_allclose(result.values[LEARNED], judge(result.scores))
+        rows = np.isin(pool.qid, pool.topics[fold == k])
+        scores[rows] = models[k][CS.index(result.chosen[k])].predict(pool)[rows]
+    witness = pool.to_run(scores).top(depth)
+    assert result.run.docid.tolist() == witness.docid.tolist()
+    # the estimate is the crossing of the estimators with cross-validation, and the measure of the written run
+    assert result.estimate.mean == pytest.approx(crossed(np.array(CS), values, fold).mean())
+    found = judged(scores)
+    np.testing.assert_allclose(
+        result.table.results[LEARNED, "map"].per_query, [found[topic] for topic in pool.topics]
+    )
+    best = [max(named(runs), key=lambda n: alone(result, n)[fold != k].mean()) for k in range(3)]
+    assert result.best_on_training == tuple(best)
+    baseline = np.array([alone(result, best[k])[t] for t, k in enumerate(fold)])
+    difference = result.table.results[LEARNED, "map"].per_query - baseline
+    assert result.estimate.difference.mean_difference == pytest.approx(difference.mean())
+
+
+def alone(result, name):
+    return result.table.results[name, "map"].per_query
 
 
 def test_judgments_of_a_topic_do_not_reach_its_ranking(made):
-    _, qrels, pool = made
-    before = cross_validate_fusion(pool, qrels, Cs=CS, folds=4)
-    changed = 0
+    """The judgments reach a topic only through the C of its fold, which is fixed here."""
+    runs, qrels, pool = made
+    before = cross_validate_fusion(named(runs), qrels, Cs=[1.0], folds=4)
     for t in (0, 5):
         rows = slice(pool.offsets[t], pool.offsets[t + 1])
         y = pool.y.copy()
-        y[rows] = 1 - (y[rows] > 0)  # what was relevant is not, and the reverse
-        other = Qrels.from_arrays(pool.qid, pool.docid, y)
-        after = cross_validate_fusion(replace(pool, y=y), other, Cs=CS, folds=4)
-        same_fold = before.fold == before.fold[t]
-        for s in np.flatnonzero(same_fold):
-            mine = slice(pool.offsets[s], pool.offsets[s + 1])
-            np.testing.assert_array_equal(after.scores[mine], before.scores[mine])
-        changed += not np.array_equal(after.scores, before.scores)
-    assert changed == 2  # the others did learn from it
+        y[rows] = 1 - (y[rows] > 0)  # relevant documents become irrelevant, and the reverse
+        after = cross_validate_fusion(
+            named(runs), Qrels.from_arrays(pool.qid, pool.docid, y), Cs=[1.0], folds=4
+        )
+        ranked = [run_dict(result.run) for result in (before, after)]
+        assert ranked[0][pool.topics[t]] == ranked[1][pool.topics[t]]
+        assert ranked[0] != ranked[1]  # models of other topics learned from it
 
 
-def test_result_does_not_depend_on_threads_nor_on_the_order_of_runs(made, monkeypatch):
-    path = "structsvm.cli.studies.fusion.cross_validation.fusion_path"
-    monkeypatch.setattr(path, partial(fusion_path, tol=1e-8))
+def test_result_does_not_depend_on_threads_nor_on_the_order_of_runs_and_topics(made):
     runs, qrels, _ = made
-    results = [
-        cross_validate_fusion(candidates(order, qrels), qrels, Cs=CS, n_jobs=jobs)
-        for order, jobs in ((runs, 1), (runs, 2), (runs[::-1], 2))
+    turned = [
+        Run.from_dict({topic: of[topic] for topic in sorted(of, reverse=True)}, tag=run.tag)
+        for run, of in ((run, run.to_dict()) for run in runs[::-1])
     ]
-    np.testing.assert_array_equal(results[0].scores, results[1].scores)
+    results = [
+        cross_validate_fusion(named(order), qrels, Cs=CS, n_jobs=jobs, tol=1e-8)
+        for order, jobs in ((runs, 1), (runs, 2), (turned, 2))
+    ]
+    np.testing.assert_array_equal(results[0].run.scores, results[1].run.scores)
     np.testing.assert_array_equal(results[0].model.coef, results[1].model.coef)
-    assert results[0].chosen == results[2].chosen
-    np.testing.assert_allclose(results[2].scores, results[0].scores, atol=2e-3)
+    assert sorted(results[0].chosen) == sorted(results[2].chosen)
+    first, third = (run_dict(result.run) for result in (results[0], results[2]))
+    for topic, of in first.items():
+        assert third[topic] == pytest.approx(of, abs=2e-3)
 
 
 def test_it_learns_what_there_is_to_learn():
     runs, qrels = make(40, 30, seed=2)
-    result = cross_validate_fusion(candidates(runs, qrels), qrels, Cs=CS)
-    means = {name: values.mean() for name, values in result.values.items()}
-    assert result.best_run in ("half0", "half1")
-    assert means[LEARNED] > means[result.best_run] + 0.05
-    assert result.against(result.best_run) == compare(result.values[LEARNED], result.values[result.best_run])
-    assert "significantly better than the best of 3 single runs" in headline(result)
-    assert "(p < 0.0001); " in headline(result)
+    result = cross_validate_fusion(named(runs), qrels, Cs=CS)
+    means = dict(zip(result.table.names, result.table.means()[:, 0], strict=True))
+    for name in ("half0", "half1"):
+        assert means[LEARNED] > means[name] + 0.05
+        assert result.table.comparisons[name, "map"] == compare(
+            result.table.results[name, "map"], result.table.results[LEARNED, "map"]
+        )
+    assert set(result.best_on_training) <= {"half0", "half1"}
+    assert "better than the baseline by 0." in "".join(result.lines())
     spread = {s.name: np.ptp(s.values) for s in result.model.step_functions()}
     assert min(spread, key=spread.__getitem__) == "noise"
 
@@ -195,9 +207,9 @@ def test_refusals(made, model):
     rejected(r"got none called 'noise' among 'half0', 'half1'", model.predict, candidates(runs[:2], qrels))
     rejected(r"got also 'more'", model.predict, candidates([*runs, replace(runs[0], tag="more")], qrels))
     runs, qrels = make(4)
-    pool = candidates(runs, qrels)
-    rejected(r"at least 5 topics of the runs for 5 x 3 folds, got 4", cross_validate_fusion, pool, qrels)
-    rejected("folds=1: expected an integer >= 2", cross_validate_fusion, pool, qrels, folds=1)
+    pool, few = candidates(runs, qrels), named(runs)
+    rejected(r"at least 5 topics of the runs for 5 folds, got 4", cross_validate_fusion, few, qrels)
+    rejected("folds=1: expected an integer >= 2", cross_validate_fusion, few, qrels, folds=1)
     rejected("no topic has both relevant and other documents", next, fusion_path(pool, [1.0], relevance=9))
 
 
@@ -206,34 +218,23 @@ def test_topics_without_judgments_are_left_out_of_learning():
     topics = np.repeat(qrels.topics, np.diff(qrels.offsets))
     judged = np.isin(topics, [f"t{i}" for i in range(12)])
     fewer = Qrels.from_arrays(topics[judged], qrels.docid[judged], qrels.grades[judged])
-    pool = candidates(runs, fewer)
-    result = cross_validate_fusion(pool, fewer, Cs=CS)
-    assert (pool.n_topics, result.pool.n_topics) == (14, 12)
-    alone = cross_validate_fusion(pool.select(pool.judged), fewer, Cs=CS)
-    np.testing.assert_array_equal(alone.scores, result.scores)
-
-
-def test_record_and_table_say_the_same(made):
-    _, qrels, pool = made
-    result = cross_validate_fusion(pool, qrels, Cs=CS, folds=3)
-    record = as_record(result, per_query=True)
-    assert len(record["per_query"][LEARNED]) == 12
-    assert record["systems"][0]["mean"] == max(s["mean"] for s in record["systems"])
-    tests = [s for s in record["systems"] if s["name"] != LEARNED]
-    tests += [record["best_on_training"], record["best_sum_on_training"]]
-    adjusted = holm([test["p_value"] for test in tests])
-    np.testing.assert_allclose([test["holm"] for test in tests], adjusted)
-    columns, rows = table(result)
-    assert columns[-1].name == "Holm"
-    assert sorted(row[-1] for row in rows if row[-1]) == sorted(map(p_value, adjusted[:-2]))
+    result = cross_validate_fusion(named(runs), fewer, Cs=CS)
+    assert (result.run.n_topics, result.pool.n_topics) == (14, 12)
+    within = [
+        Run.from_dict({topic: run.to_dict()[topic] for topic in fewer.topics}, tag=run.tag) for run in runs
+    ]
+    judged_only = cross_validate_fusion(named(within), fewer, Cs=CS)
+    np.testing.assert_array_equal(judged_only.model.coef, result.model.coef)
+    ranked = run_dict(result.run)
+    assert run_dict(judged_only.run) == {topic: ranked[topic] for topic in fewer.topics}
 
 
 def test_a_run_named_as_a_fusion_keeps_its_own_row():
     runs, qrels = make()
     runs[0] = replace(runs[0], tag="CombSUM")
-    result = cross_validate_fusion(candidates(runs, qrels), qrels, Cs=CS, folds=3)
+    result = cross_validate_fusion(named(runs), qrels, Cs=CS, folds=3)
     assert "CombSUM" in result.runs
-    assert {"CombSUM (of these runs)", "CombMNZ", "RRF"} < result.values.keys()
+    assert {"CombSUM (of these runs)", "CombMNZ", "RRF"} < set(result.table.names)
 
 
 @pytest.mark.slow
@@ -243,38 +244,11 @@ def test_robust_2003(shared_data):
     qrels = read_qrels(folder / "qrels.txt.gz")
     names = ("pircRBa1", "aplrob03a", "uwmtCR0", "VTcdhgp1", "rutcor03100")
     runs = [read_run(folder / "runs" / f"input.{name}.gz", depth=50) for name in names]
-    result = cross_validate_fusion(candidates(runs, qrels, depth=50), qrels, depth=50, n_jobs=2)
-    assert result.best_run == "pircRBa1"
-    assert result.values[LEARNED].mean() > result.values["pircRBa1"].mean()
-    for name in ("CombSUM", "CombMNZ", "RRF"):
-        assert result.against(name).mean_difference > 0
-    run = result.pool.to_run(result.scores).top(50)
+    result = cross_validate_fusion(named(runs), qrels, depth=50, n_jobs=2)
+    means = dict(zip(result.table.names, result.table.means()[:, 0], strict=True))
+    assert set(result.best_on_training) == {"pircRBa1"}
+    assert means[LEARNED] == max(means.values())
     judged = as_dict(qrels.topics, qrels.offsets, qrels.docid, qrels.grades)
-    found = pytrec_eval.RelevanceEvaluator(judged, {"map"}).evaluate(run_dict(run))
+    found = pytrec_eval.RelevanceEvaluator(judged, {"map"}).evaluate(run_dict(result.run))
     witness = [found[topic]["map"] for topic in result.pool.topics]
-    np.testing.assert_allclose(result.values[LEARNED], witness, atol=1e-9)
-
-
-def test_the_weighted_sum_that_one_could_have_chosen():
-    """Compare topic by topic with the definition: weights and the number of runs come from the training topics."""
-    runs, qrels, _ = make_runs(n_topics=9, random_state=3)
-    pool = candidates(runs, qrels)
-    result = cross_validate_fusion(pool, qrels, Cs=CS, folds=3)
-    known, judge = result.pool, PoolJudge(result.pool, qrels)
-    scaled = minmax_within(known.scores, known.offsets)
-    for k in range(3):
-        training = np.flatnonzero(result.fold != k)
-        means = {i: np.mean([result.values[n][t] for t in training]) for i, n in enumerate(known.names)}
-        order = sorted(means, key=lambda i: -means[i])
-        found = {}
-        for m in (1, 2, 3):
-            total = [
-                sum(means[i] * row[i] for i in order[:m] if row[i] == row[i])
-                if any(row[i] == row[i] for i in order[:m])
-                else np.nan
-                for row in scaled
-            ]
-            found[m] = judge(np.array(total), "map")
-        best = max(found, key=lambda m: np.mean(found[m][training]))
-        assert result.sum_sizes[k] == best
-        np.testing.assert_allclose(result.best_sum[result.fold == k], found[best][result.fold == k])
+    np.testing.assert_allclose(result.table.results[LEARNED, "map"].per_query, witness, atol=1e-9)
