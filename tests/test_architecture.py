@@ -100,28 +100,32 @@ def test_direction(trees):
     assert [wrong for path, tree in trees.items() for wrong in wrong_imports(path, tree)] == []
 
 
-ONLINE = (
-    "impressions",
-    "users",
-    "interleaving",
-    "clicklog",
-    "evidence",
-    "statistics",
-    "bandits",
-    "arena",
-    "simulation",
-)
-"""Rooms of ``online``; each imports earlier ones only."""
+ORDER = {
+    "online": (
+        "impressions",
+        "users",
+        "interleaving",
+        "clicklog",
+        "evidence",
+        "statistics",
+        "bandits",
+        "arena",
+        "simulation",
+    ),
+    "live": ("client", "contract", "engines", "store", "counting", "experiment", "web"),
+}
+"""Rooms of a folder; each imports earlier ones only."""
 
 
-def test_rooms_of_online_import_earlier_ones_only(trees):
-    wrong = []
+@pytest.mark.parametrize("folder", ORDER)
+def test_rooms_of_a_folder_import_earlier_ones_only(trees, folder):
+    wrong, rooms = [], ORDER[folder]
     for path, tree in trees.items():
-        if path.parts[0] == "online" and path.name != "__init__.py":
-            own = ONLINE.index(path.parts[1].removesuffix(".py"))
+        if path.parts[0] == folder and path.parts[1:] != ("__init__.py",):
+            own = rooms.index(path.parts[1].removesuffix(".py"))
             for name in imports(path, tree):
                 room = (*name.split("."), "", "")[2]
-                if name.startswith("structsvm.online.") and ONLINE.index(room) > own:
+                if name.startswith(f"structsvm.{folder}.") and rooms.index(room) > own:
                     wrong.append(f"{path} imports {name}")
     assert wrong == []
 

@@ -95,7 +95,7 @@ INTERNAL = {
     "structsvm.cli",
     "structsvm.cli.studies",
     "structsvm.online.bandits.compiled",
-    "structsvm.live.pages",
+    "structsvm.live.web.pages",
     "structsvm.live.store",
     "structsvm.cli.studies.demo",
     "structsvm.cli.studies.diversity",

@@ -86,7 +86,7 @@ import structsvm
 assert structsvm.__file__.startswith(sys.argv[1]), structsvm.__file__
 for name in structsvm.__all__:
     getattr(structsvm, name)
-from structsvm.live.pages import routes
+from structsvm.live.web.pages import routes
 assert routes(None)
 import numpy as np
 from structsvm.oracles.sorting import sort_buffers, sort_descending

@@ -189,10 +189,11 @@ def measure_memory(store: str, n_requests: int, folder: Path) -> dict[str, objec
 
 def measure_closer(store: str, n: int, folder: Path) -> dict[str, object]:
     """Return the impressions per second that the closer reads, credits, folds and stores."""
-    from structsvm.live.clock import Clock
-    from structsvm.live.closing import Closer
-    from structsvm.live.config import check_config
-    from structsvm.live.draw import draw, impression_id
+    from structsvm.live.contract.clock import Clock
+    from structsvm.live.contract.config import check_config
+    from structsvm.live.contract.tokens import impression_id
+    from structsvm.live.counting.closing import Closer
+    from structsvm.live.experiment.draw import draw
     from structsvm.live.store.opening import connector, open_database, prepare
     from structsvm.live.store.rows import ClickRow, ShownRow
 
@@ -238,10 +239,9 @@ def measure_closer(store: str, n: int, folder: Path) -> dict[str, object]:
 
 def measure_report(store: str, n: int) -> dict[str, object]:
     """Return the time of a report over ``n`` closed impressions."""
-    from structsvm.live.assign import Experiment
-    from structsvm.live.closing import Folded, next_snapshot
-    from structsvm.live.config import check_config
-    from structsvm.live.reporting import report
+    from structsvm.live.contract.config import check_config
+    from structsvm.live.counting.closing import Folded, next_snapshot
+    from structsvm.live.counting.reporting import Reports
     from structsvm.live.store.opening import open_database, prepare
     from structsvm.online.interleaving import Shown
 
@@ -270,11 +270,11 @@ def measure_report(store: str, n: int) -> dict[str, object]:
             )
         )
     opened.fold(row.id, opened.progress(row.id), folded.to_json(), snapshots)
-    report(opened, Experiment(row), 10**12)  # loads what it needs
+    Reports(opened).of(row, 10**12)  # loads what it needs
     seconds, cpu = [], []
     for _ in range(20):
         began, used = time.perf_counter(), time.process_time()
-        report(opened, Experiment(row), 10**12)
+        Reports(opened).of(row, 10**12)
         seconds.append(time.perf_counter() - began)
         cpu.append(time.process_time() - used)
     opened.close()

@@ -73,9 +73,9 @@ def percentiles(seconds: list[float]) -> tuple[float, float]:
 
 async def measure(port: int, folder: Path, searches: int) -> list[dict[str, Any]]:
     """Search directly, and through the proxy with each kind of challenger."""
-    from structsvm.live.app import create_app
-    from structsvm.live.settings import Settings
+    from structsvm.live.contract.settings import Settings
     from structsvm.live.store.opening import prepare
+    from structsvm.live.web.app import create_app
 
     root = f"http://127.0.0.1:{port}"
     engines = {name: {"kind": "opensearch", "url": f"{root}/{name}"} for name in ("production", *WAYS)}
@@ -87,7 +87,7 @@ async def measure(port: int, folder: Path, searches: int) -> list[dict[str, Any]
     direct = httpx.AsyncClient(base_url=root, trust_env=False)
     through = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
     async with direct, through, app.router.lifespan_context(app):
-        proxy = next(one.__self__ for one in app.state.service.closing)  # type: ignore[attr-defined]
+        proxy = next(one.__self__ for one in app.state.service.at_stop)  # type: ignore[attr-defined]
 
         async def row(name: str, client: httpx.AsyncClient, path: str, guarded: bool = True) -> None:
             times, short, errors, served = [], 0, 0, 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 from app import create_demo
 
-from structsvm.live.settings import Settings
+from structsvm.live.contract.settings import Settings
 from structsvm.live.store.opening import prepare
 
 

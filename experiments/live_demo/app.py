@@ -13,13 +13,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from structsvm.live.app import create_app
-from structsvm.live.calls import Refused
-from structsvm.live.endpoints import endpoint
-from structsvm.live.service import Service
-from structsvm.live.settings import Settings
+from structsvm.live.contract.calls import Refused
+from structsvm.live.contract.settings import Settings
+from structsvm.live.experiment.service import Service
+from structsvm.live.web.app import create_app
+from structsvm.live.web.endpoints import STATUSES, endpoint
 
 __all__ = ["create_demo"]
+
+STATUSES["not_ready"] = 503
 
 # the verdict is in a frame of the search page
 _FRAMED = (
@@ -115,7 +117,7 @@ async def _form(request: Request) -> dict[str, list[str]]:
     try:
         return parse_qs((await request.body()).decode("ascii"), max_num_fields=50)
     except ValueError:
-        raise Refused(422, "bad_form", "expected the fields of a form") from None
+        raise Refused("bad_form", "expected the fields of a form") from None
 
 
 def _back(target: str) -> Response:

@@ -11,8 +11,8 @@ import numpy as np
 from world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
 
 from structsvm.common.checks import BadInput
-from structsvm.live.calls import Refused
-from structsvm.live.service import Service
+from structsvm.live.contract.calls import Refused
+from structsvm.live.experiment.service import Service
 
 STAGES = {"pair": "digits", "twins": "twins", "contenders": "contenders"}
 """The experiment of each stage: two rankers, a ranker against itself, or all contenders."""
@@ -88,7 +88,7 @@ class Session:
 
     def _made_world(self) -> World:
         if self.world is None:
-            raise Refused(503, "not_ready", "the demo is being prepared", 1)
+            raise Refused("not_ready", "the demo is being prepared", 1)
         return self.world
 
     @property
@@ -156,12 +156,12 @@ class Session:
             records = [json.loads(line) for line in text.splitlines()]
             if not any(record.get("clicks") for record in records):
                 wait = f"no clicks are closed yet: click, wait {self.window_s:g} s, and try again"
-                raise Refused(409, "no_clicks", wait)
+                raise Refused("no_clicks", wait)
             name = f"clicks-{len(self.trainings) + 1}"
             try:
                 found = await asyncio.to_thread(world.learn_from_clicks, name, records)
             except BadInput as error:
-                raise Refused(409, "no_clicks", str(error)) from None
+                raise Refused("no_clicks", str(error)) from None
             self.trainings.append(found)
             names = [EUCLIDEAN, LEARNED, *(one.name for one in self.trainings)]
             await self._create("contenders", names, kind="bandit")

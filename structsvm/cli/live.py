@@ -19,8 +19,8 @@ from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import replacing
 
 if TYPE_CHECKING:
-    from structsvm.live.assign import Experiment
     from structsvm.live.store.queries import Store
+    from structsvm.live.store.records import ExperimentRow
 
 StoreUrl = Annotated[
     str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
@@ -50,11 +50,11 @@ def serve(
     strict: Annotated[bool, "Answer 503 instead of the production list when it cannot be recorded."] = False,
 ) -> None:
     """Run the service until it is interrupted."""
+    from structsvm.live.contract.settings import Settings, names_in
     from structsvm.live.engines.engine import engines_of
-    from structsvm.live.registry import follow_engines
-    from structsvm.live.serving import check_address
-    from structsvm.live.settings import Settings, names_in
+    from structsvm.live.experiment.registry import follow_engines
     from structsvm.live.store.opening import prepare
+    from structsvm.live.web.serving import check_address
 
     read = _read_toml(config)
     stated: dict[str, Any] = dict(read.get("serve", {}))
@@ -91,7 +91,7 @@ def serve(
         if settings.secret_path and not settings.secret_path.exists() and opened.last_shown_at():
             lost = "this file of the secret is missing; a new one is created, and old tokens will be refused"
             note(f"{settings.secret_path}: {lost}")
-    from structsvm.live.serving import serve as run
+    from structsvm.live.web.serving import serve as run
 
     keys = ", no keys" if settings.keyless else ""
     typer.echo(
@@ -105,8 +105,8 @@ def init(
     secret_file: SecretFile = None,
 ) -> None:
     """Create the store, its secret and the first key, which has all permissions and is shown once."""
-    from structsvm.live.draw import Secrets
-    from structsvm.live.settings import Settings
+    from structsvm.live.contract.settings import Settings
+    from structsvm.live.contract.tokens import Secrets
     from structsvm.live.store.opening import open_database, prepare
 
     settings = Settings(store, secret_file=None if secret_file is None else str(secret_file))
@@ -131,7 +131,8 @@ def create(
     ] = None,
 ) -> None:
     """Create or change the experiment that FILE describes."""
-    from structsvm.live.config import check_config, check_key
+    from structsvm.live.contract.config import check_config, check_key
+    from structsvm.live.engines.engine import with_hashes
 
     read = _read_toml(file)
     if "key" not in read:
@@ -140,7 +141,7 @@ def create(
         raise BadInput(file, "expected --config FILE, where FILE defines the engines of the experiment")
     try:
         key = check_key(read.pop("key"))
-        config = check_config(read, _read_toml(engines).get("engines", {}))
+        config = with_hashes(check_config(read), _read_toml(engines).get("engines", {}))
     except BadInput as error:
         raise error.within(file) from None
     with _open(store) as opened:
@@ -155,8 +156,7 @@ def check(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Recompute all statistics from the stored impressions and clicks; exit code 0 if they agree."""
-    from structsvm.live.assign import Experiment
-    from structsvm.live.reporting import check_experiment
+    from structsvm.live.counting.reporting import check_experiment
 
     problems: list[str] = []
     n = 0
@@ -167,7 +167,7 @@ def check(
             for row in rows:
                 title = row.title
                 status.update(title)
-                read, found = check_experiment(opened, Experiment(row), tell=_telling(status, title))
+                read, found = check_experiment(opened, row, tell=_telling(status, title))
                 n += read
                 problems += found
     for problem in problems:
@@ -190,13 +190,13 @@ def export(
     Lists on which the rankers agreed are written, too; 'analyse' leaves them out. Lists of the control, and lists whose
     window for clicks is not over, are not written.
     """
-    from structsvm.live.reporting import lines_of
+    from structsvm.live.counting.reporting import lines_of
 
     paths.check_output(output)
     n = 0
     with _open(store) as opened:
         experiment = _experiment(opened, key, revision)
-        number, window_s = experiment.row.id, experiment.config["window_s"]
+        number, window_s = experiment.id, experiment.config["window_s"]
         n_pending = opened.n_after(number, opened.progress(number).watermark)
         with replacing(output) as file:
             for piece in lines_of(opened, experiment):
@@ -217,7 +217,7 @@ def backup(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Copy a SQLite store while it is in use (for PostgreSQL use pg_dump). Keep a copy of FILE.secret, too."""
-    from structsvm.live.settings import sqlite_file
+    from structsvm.live.contract.settings import sqlite_file
     from structsvm.live.store.sqlite import backup as copy
 
     path = sqlite_file(store)
@@ -236,10 +236,10 @@ def forget(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Unlink UNIT from its impressions, and delete its queries; impossible once KEY is stopped."""
-    from structsvm.live.draw import hashed_unit
+    from structsvm.live.contract.tokens import hashed_unit
 
     with _open(store) as opened:
-        row = _experiment(opened, key, None).row
+        row = _experiment(opened, key, None)
         if row.unit_key is None:
             raise BadInput(
                 key,
@@ -271,7 +271,7 @@ def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
 
 def key_add(scope: Annotated[str, "show, click, read or admin."], store: StoreUrl = DEFAULT_STORE) -> None:
     """Create a key and show it once."""
-    from structsvm.live.keys import new_key
+    from structsvm.live.contract.keys import new_key
 
     text, identity, hashed = new_key(scope)
     with _open(store) as opened:
@@ -334,7 +334,7 @@ def _open(url: str) -> Iterator[Store]:
 
 def _check_there(url: str) -> None:
     """Raise if the file of a SQLite store does not exist."""
-    from structsvm.live.settings import sqlite_file
+    from structsvm.live.contract.settings import sqlite_file
 
     path = sqlite_file(url)
     if path is not None and not path.exists():
@@ -346,16 +346,14 @@ def _check_there(url: str) -> None:
         paths.check_file(path)
 
 
-def _experiment(store: Store, key: str, revision: int | None) -> Experiment:
-    from structsvm.live.assign import Experiment
-
+def _experiment(store: Store, key: str, revision: int | None) -> ExperimentRow:
     rows = [row for row in store.experiments(newest=False) if row.key == key]
     if revision is not None:
         rows = [row for row in rows if row.revision == revision]
     if not rows:
         known = ", ".join(dict.fromkeys(row.key for row in store.experiments())) or "none"
         raise BadInput(key, f"expected an experiment of this store ({known})")
-    return Experiment(rows[-1])
+    return rows[-1]
 
 
 def _read_toml(path: Path | None) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.live.app import create_app as create_app
     from structsvm.live.client import Client as Client
-    from structsvm.live.service import Service as Service
-    from structsvm.live.settings import Settings as Settings
+    from structsvm.live.contract.settings import Settings as Settings
+    from structsvm.live.experiment.service import Service as Service
+    from structsvm.live.web.app import create_app as create_app
 
 _NEEDED = ("starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client")
 _MISSING = [name for name in _NEEDED if find_spec(name) is None]

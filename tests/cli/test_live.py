@@ -44,7 +44,7 @@ def test_names_that_are_not_there(cli):
 
 @pytest.mark.parametrize("n_shown", [0, 1])
 def test_serve_reports_a_missing_secret(cli, monkeypatch, n_shown):
-    monkeypatch.setattr("structsvm.live.serving.serve", lambda settings: None)
+    monkeypatch.setattr("structsvm.live.web.serving.serve", lambda settings: None)
     monkeypatch.setattr("structsvm.live.store.queries.Store.last_shown_at", lambda store: n_shown)
     cli("live init")
     Path("live.db.secret").unlink()

@@ -18,11 +18,11 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra 'live'")
 pytest.importorskip("sqlalchemy", reason="needs the extra 'live'")
 
-from structsvm.live.app import create_app
-from structsvm.live.config import check_config
-from structsvm.live.settings import Settings
+from structsvm.live.contract.config import check_config
+from structsvm.live.contract.settings import Settings
 from structsvm.live.store import sqlite
 from structsvm.live.store.opening import connector, open_database, prepare
+from structsvm.live.web.app import create_app
 from tests.live.processes import free_port, wait_until
 from tests.live.samples import RANKINGS, caller_of
 
@@ -53,7 +53,7 @@ class Client:
 
     @property
     def proxy(self):
-        return next(one.__self__ for one in self.service.closing if hasattr(one.__self__, "breakers"))
+        return next(one.__self__ for one in self.service.at_stop if hasattr(one.__self__, "breakers"))
 
     def search_by(self, engine):
         """Let a function answer the requests of the proxy."""
@@ -139,7 +139,7 @@ class Client:
 
         def closed():
             self.let_windows_pass()
-            self.service._flush()
+            self.service.upkeep.flush()
             self.service.closer.run()
             self.run(self.service.registry.refresh())  # what the service does once a second
             return not self.report(key)["pending"]

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from structsvm.live.engines.calling import Caller
-from structsvm.live.store.queries import StoredImpression
+from structsvm.live.store.records import StoredImpression
 from structsvm.live.store.rows import ClickRow, ShownRow
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, read_credits

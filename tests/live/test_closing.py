@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from structsvm.cli import main
-from structsvm.live.clock import Clock
-from structsvm.live.closing import Closer, Folded
-from structsvm.live.config import check_config
-from structsvm.live.draw import draw
+from structsvm.live.contract.clock import Clock
+from structsvm.live.contract.config import check_config
+from structsvm.live.counting.closing import Closer, Folded
+from structsvm.live.experiment.draw import draw
 from structsvm.live.store.opening import connector
 from structsvm.online.interleaving import Shown
 from tests.live.processes import wait_until
@@ -137,7 +137,9 @@ def test_the_lease_runs_out(opened):
 
 def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
     """The kill is reported to Prometheus and in the log."""
-    monkeypatch.setattr("structsvm.live.service._WATCH_S", math.inf)  # the test itself calls what it delays
+    monkeypatch.setattr(
+        "structsvm.live.experiment.upkeep._WATCH_S", math.inf
+    )  # the test itself calls what it delays
     figure = 'structsvm_live_alarm{experiment="e",guardrail="first_place"} '
     client.create(length=4, guardrails={"on_alarm": "kill", "alpha": 0.5})
     # a draw that always puts production first
@@ -148,7 +150,7 @@ def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
     assert client.show("r")[1]["why"] == "killed"
     assert client.changes()[0]["who"] == "closer"
     for _ in range(2):
-        client.run(client.service._watch())
+        client.run(client.service.upkeep.watch())
         text = client.request("GET", "/metrics").text
         assert f"{figure}1.0" in text
         for state, value in (("killed", 1.0), ("running", 0.0)):
@@ -161,12 +163,12 @@ def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
         "structsvm live: e revision 1: guardrail first_place raises an alarm"
     ]
     client.set_state("stopped")
-    client.run(client.service._watch())
+    client.run(client.service.upkeep.watch())
     assert f"{figure}0.0" in client.request("GET", "/metrics").text
 
 
 def test_an_experiment_settles_and_its_rows_can_go(client, monkeypatch):
-    monkeypatch.setattr("structsvm.live.closing._KNOWN_MS", 0)
+    monkeypatch.setattr("structsvm.live.counting.closing._KNOWN_MS", 0)
     client.create(window_s=0.1)
     _, shown = client.show("r1")
     client.click({"token": shown["token"], "place": 1})

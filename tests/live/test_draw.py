@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from structsvm.live.draw import Secrets, bucket, draw, impression_id, page_of, reachable
+from structsvm.live.contract.tokens import Secrets, bucket, impression_id
+from structsvm.live.experiment.draw import draw, page_of, reachable
 from structsvm.online.impressions.shown import Shown
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.interleaving.merging import enumerate_choices

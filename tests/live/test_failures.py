@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from structsvm.cli import main
-from structsvm.live.clock import Clock
+from structsvm.live.contract.clock import Clock
 from structsvm.live.store import sqlite
 from structsvm.live.store.backups import Backups
 from tests.live.processes import wait_until
@@ -438,7 +438,7 @@ def test_threads_that_die_are_started_again(client, monkeypatch):
 
 WORKER = """
 import os, signal, sys
-from structsvm.live.metrics import Metrics
+from structsvm.live.contract.metrics import Metrics
 own = Metrics()
 for gauge in (own.waiting, own.failing, own.lag, own.folded, own.backup):
     gauge.set(7)

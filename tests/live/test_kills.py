@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from structsvm.cli import main
-from structsvm.live.draw import Secrets
+from structsvm.live.contract.tokens import Secrets
 from structsvm.live.store.opening import open_database
 from tests.live.processes import wait_until
 from tests.live.samples import RANKINGS, assert_same_pairs

@@ -12,9 +12,9 @@ from blocks import blocks
 
 from structsvm.cli import app
 from structsvm.live.client import Client
-from structsvm.live.config import check_config, check_key
-from structsvm.live.engines.engine import engine_hashes, engines_of
-from structsvm.live.settings import Settings
+from structsvm.live.contract.config import check_config, check_key
+from structsvm.live.contract.settings import Settings
+from structsvm.live.engines.engine import engines_of, with_hashes
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 BLOCKS = [block for name in ("live.md", "live_recipes.md") for block in blocks(DOCS / name)]
@@ -40,9 +40,7 @@ def test_configurations_are_taken(monkeypatch):
     assert len(experiments) == 3
     for read in experiments:
         check_key(read.pop("key"))
-        checked = check_config(read, tables)
-        if checked["engines"] is not None:
-            engine_hashes(checked["engines"], tables)
+        with_hashes(check_config(read), tables)
 
 
 def commands():

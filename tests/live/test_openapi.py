@@ -7,8 +7,8 @@ import httpx
 import msgspec
 import pytest
 
-from structsvm.live import bodies
-from structsvm.live.openapi import OPERATIONS, document
+from structsvm.live.contract import bodies
+from structsvm.live.web.openapi import OPERATIONS, document
 
 FILES = {("get", path) for path in ("/", "/e/{key}", "/client.js", "/openapi.json", "/favicon.ico")}
 DOCUMENT = document()
@@ -202,7 +202,7 @@ def test_refusals_are_errors_as_described(client):
         ("POST", "/v1/clicks", {}, "bad_events"),
         ("POST", "/v1/clicks", [], "bad_json"),
         ("POST", "/v1/search/none", {}, "unknown_experiment"),
-        ("POST", "/v1/ubi/events", [{}] * 1001, "too_many"),
+        ("POST", "/v1/ubi/events", [{}] * 1001, "too_large"),
         ("GET", "/nowhere", None, "not_found"),
     ]:
         answer = client.request(method, path, body)

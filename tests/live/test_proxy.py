@@ -14,12 +14,12 @@ import pytest
 from starlette.applications import Starlette
 
 from structsvm.cli import main
+from structsvm.live.contract.limits import Breaker
 from structsvm.live.engines import Engine, PlainHTTP
 from structsvm.live.engines.answers import UnusableAnswer
 from structsvm.live.engines.calling import Caller
-from structsvm.live.limits import Breaker
-from structsvm.live.proxy import routes
-from structsvm.live.service import Refused
+from structsvm.live.experiment.service import Refused
+from structsvm.live.web.proxy import routes
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import read_credits
 from tests.live.samples import caller_of
@@ -112,7 +112,7 @@ class Desk:
         self.tables = {name: {"engine": name} for name in rankers}
         self.rankers, self.calls, self.uncompared = list(rankers), [], []
         self.assigned = {"serve": "interleaved", "rankers": list(rankers), "assignment": "a"}
-        self.fault, self.shown, self.closing, self.counted = None, None, [], []
+        self.fault, self.shown, self.at_stop, self.counted = None, None, [], []
         counter = SimpleNamespace(inc=lambda: None)
         labels = lambda serve, why: self.counted.append(why) or counter  # noqa: E731
         self.metrics = SimpleNamespace(shown=SimpleNamespace(labels=labels))
@@ -120,7 +120,7 @@ class Desk:
 
     async def experiment(self, key):
         if key != "shop":
-            raise Refused(404, "unknown_experiment", "no such experiment")
+            raise Refused("unknown_experiment", "no such experiment")
         return {
             "production": "prod",
             "rankers": self.rankers,
@@ -162,7 +162,7 @@ class Route:
         app = Starlette(routes=routes(self.desk))
         app.state.service = self.desk
         self.transport = httpx.ASGITransport(app)
-        self.proxy = self.desk.closing[-1].__self__
+        self.proxy = self.desk.at_stop[-1].__self__
         self.proxy.caller, self.proxy.budget_s = caller_of(self.engines), budget
 
     def ask(self, method="POST", path="/v1/search/shop", **options):
@@ -247,7 +247,7 @@ def test_a_bad_challenger_costs_nothing_but_the_comparison(way, why, page):
 
 
 def test_an_answer_that_never_ends_is_cut(monkeypatch):
-    monkeypatch.setattr("structsvm.live.proxy.MAX_ANSWER", 1000)
+    monkeypatch.setattr("structsvm.live.web.proxy.MAX_ANSWER", 1000)
     answer, *_ = run({}, Engines(new=json.dumps(hits(NEW, 0, 100)).encode()))
     assert (served(answer), ids_of(answer)) == ("production; why=junk", PROD[:10])
 
@@ -436,8 +436,8 @@ def test_a_duel_of_two_challengers_asks_production_too():
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (Refused(503, "store", "behind"), "refused"),
-        (Refused(422, "x", "y"), "refused"),
+        (Refused("store", "behind"), "refused"),
+        (Refused("x", "y"), "refused"),
         (OSError("disk full"), "store"),
         (["gone"], "replayed"),
         ([*PROD[:9], "gone"], "replayed"),

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from structsvm.live.reporting import check_experiment
+from structsvm.live.counting.reporting import check_experiment
 from structsvm.online.clicklog import Impression
 from tests.online.test_samples import SAMPLES, assert_figures
 
@@ -30,7 +30,7 @@ def test_a_store_is_read_as_when_it_was_written(client, key):
     assert list(service.rows(key, tokens=False)) == expected["rows"]
     lines = [json.loads(line) for line in b"".join(service.export(key)).splitlines()]
     assert list(map(Impression.from_dict, lines)) == list(map(Impression.from_dict, expected["export"]))
-    n, problems = check_experiment(service.store, service.registry.known(key))
+    n, problems = check_experiment(service.store, service.registry.known(key).row)
     assert (n, problems) == (report["as_of_seq"] - min(row["seq"] for row in expected["rows"]) + 1, [])
 
 

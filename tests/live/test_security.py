@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from structsvm.cli import main
-from structsvm.live import bodies
-from structsvm.live.draw import Secrets, Token, hashed_unit
-from structsvm.live.keys import Keys, new_key
-from structsvm.live.limits import RateLimit
-from structsvm.live.settings import Settings
+from structsvm.live.contract import bodies
+from structsvm.live.contract.keys import Keys, new_key
+from structsvm.live.contract.limits import RateLimit
+from structsvm.live.contract.settings import Settings
+from structsvm.live.contract.tokens import Secrets, Token, hashed_unit
 from structsvm.live.store.backups import Backups
 from structsvm.live.store.opening import open_database, prepare
 from structsvm.online.bandits import NAMES
@@ -283,7 +283,7 @@ def test_clicks_need_their_token_only(keyed):
     show = bearer(texts["show"])
     token = client.call("POST", f"{ONE}/show", body, headers=show)[1]["token"]
     assert client.service.store.delete_key(texts["click"].split("_")[1])
-    client.run(client.service._refresh())
+    client.run(client.service.registry.refresh())
     # a key of another scope and the password of a site do no harm; a key that was removed is not passed over
     removed = bearer(texts["click"])
     for headers, expected in ((HOST, 200), (show, 200), (basic("me:secret"), 200), (removed, 401)):
@@ -490,7 +490,7 @@ def test_a_killed_experiment_ends(client, monkeypatch):
     client.service.closer.run()
     assert state() == {"a": ("killed", False), "b": ("killed", False)}
     client.set_state("running", "b")
-    monkeypatch.setattr("structsvm.live.closing.KILLED_MS", -1)
+    monkeypatch.setattr("structsvm.live.counting.closing.KILLED_MS", -1)
     client.service.closer.run()
     assert state() == {"a": ("stopped", True), "b": ("running", False)}
     client.call("POST", "/v1/kill")

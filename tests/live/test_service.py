@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from structsvm.cli import main
-from structsvm.live.closing import next_snapshot
-from structsvm.live.config import check_config
-from structsvm.live.registry import follow_engines
+from structsvm.live.contract.config import check_config
+from structsvm.live.counting.closing import next_snapshot
+from structsvm.live.engines.engine import with_hashes
+from structsvm.live.experiment.registry import follow_engines
 from structsvm.live.store.opening import open_database, prepare
-from structsvm.live.store.queries import FORGOTTEN
+from structsvm.live.store.records import FORGOTTEN
 from structsvm.online.clicklog import read_log
 from structsvm.online.interleaving.by_name import interleaver
 from structsvm.online.statistics import analyse, read_credits
@@ -143,7 +144,7 @@ def test_what_is_not_compared(client):
     _, answer = client.show("r2", rankings={"prod": [], "new": ["a"]})
     assert (answer["serve"], answer["documents"]) == ("production", [])
     client.service.not_compared("e", "timeout")
-    client.service._flush()
+    client.service.upkeep.flush()
     assert client.report()["not_compared"] == {"n": 2, "why": {"empty": 1, "timeout": 1}}
 
 
@@ -261,7 +262,7 @@ def store(store_url):
 
 def test_an_engine_that_changes_in_the_file_makes_a_new_revision(store):
     used = {"prod": {"engine": "shop"}, "new": {"engine": "shop", "body": {"boost": 2}}}
-    config = check_config({"rankers": ["prod", "new"], "engines": used}, {"shop": SHOP})
+    config = with_hashes(check_config({"rankers": ["prod", "new"], "engines": used}), {"shop": SHOP})
     row = store.put("e", config, state="running", now=1, who="w", what="made")
 
     def after(table):
@@ -292,7 +293,7 @@ def test_engines_that_are_gone_are_told(store):
     used = {"prod": {"engine": "shop"}, "new": {"engine": "other"}}
     for key, stop in (("a", {}), ("b", {"on_winner": "serve_winner"})):
         config = {"rankers": ["prod", "new"], "engines": used, "stop": stop}
-        store.put(key, check_config(config, {"shop": SHOP, "other": SHOP}), now=1, who="w")
+        store.put(key, with_hashes(check_config(config), {"shop": SHOP, "other": SHOP}), now=1, who="w")
     assert follow_engines(store, {"shop": SHOP, "other": SHOP}, 2) == []
     said = follow_engines(store, {"shop": SHOP}, 2)
     assert ["no engine 'other' in the configuration" in line for line in said] == [True, True]
@@ -409,7 +410,7 @@ def test_a_bandit_that_decides_ends_the_comparison(client, on_winner):
         click_some(client, shown, lambda d, best=best: d[0] == best)
         if k % 5 == 4:
             verdict = client.wait_closed()["verdict"]
-            client.run(client.service._watch())
+            client.run(client.service.upkeep.watch())
             figure = float(client.request("GET", "/metrics").text.partition(decided)[2].split()[0])
             assert figure == (verdict["winner"] is not None)
             if figure:

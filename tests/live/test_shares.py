@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from structsvm.live.closing import Folded
-from structsvm.live.config import check_config, continued
-from structsvm.live.draw import undrawn
-from structsvm.live.guardrails import by_counters
+from structsvm.live.contract.config import check_config, continued
+from structsvm.live.counting.closing import Folded
+from structsvm.live.counting.guardrails import by_counters
+from structsvm.live.store.records import undrawn
 from structsvm.online.interleaving import Shown
 from tests.live.samples import impression
 

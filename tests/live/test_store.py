@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import inspect, text
 
 from structsvm.cli import main
-from structsvm.live.clock import Clock
-from structsvm.live.closing import Closer
-from structsvm.live.config import check_config
+from structsvm.live.contract.clock import Clock
+from structsvm.live.contract.config import check_config
+from structsvm.live.counting.closing import Closer
 from structsvm.live.store import schema
 from structsvm.live.store.opening import connector, open_database, prepare
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, Stored, StoreDown

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.clicks import cells_of_log, read_ubi
-from structsvm.live.ubi import click_of, lines
+from structsvm.live.web.ubi import click_of, lines
 from structsvm.online.clicklog import Impression, read_log
 from structsvm.online.statistics import analyse, read_credits
 from structsvm.online.statistics.features import psi

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from structsvm.common.checks import BadInput
-from structsvm.live.conversion import at_path
+from structsvm.live.contract.conversion import at_path
 
 Object = Mapping[str, Any]
 """An object of JSON."""

@@ -14,8 +14,8 @@ import msgspec
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.lazy import labelled, labels
-from structsvm.live.bodies import MAX_ID, EngineUse
-from structsvm.live.conversion import at_path, converted, merged_mappings, number_as_text
+from structsvm.live.contract.bodies import MAX_ID, EngineUse
+from structsvm.live.contract.conversion import at_path, converted, merged_mappings, number_as_text
 from structsvm.live.engines.answers import NONE, Dialect, Query, UnusableAnswer
 
 
@@ -206,6 +206,13 @@ def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict
         said = f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
         raise BadInput("engines", said)
     return {ranker: engine.hash() for ranker, engine in found.items()}
+
+
+def with_hashes(config: dict[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of an experiment with the hashes of the settings that determine how its engines rank."""
+    if config["engines"] is None:
+        return config
+    return {**config, "engine_hashes": engine_hashes(config["engines"], tables)}
 
 
 def _filled(part: Any, known: Mapping[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structsvm.live.conversion import text_in
+from structsvm.live.contract.conversion import text_in
 from structsvm.live.engines.answers import Dialect, Object, Query, page_number
 
 

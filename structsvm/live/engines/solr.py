@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from structsvm.common.checks import BadInput
-from structsvm.live.conversion import listed, text_in
+from structsvm.live.contract.conversion import listed, text_in
 from structsvm.live.engines.answers import Dialect, Names, Object, Query, Unknown, check_known, page_number
 
 _PARAMS = frozenset(

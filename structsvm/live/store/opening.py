@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.common.checks import BadInput
 from structsvm.common.extras import needed
-from structsvm.live.settings import sqlite_file
+from structsvm.live.contract.settings import sqlite_file
 from structsvm.live.store import postgres, sqlite
 from structsvm.live.store.queries import Store
 from structsvm.live.store.rows import HotConnection

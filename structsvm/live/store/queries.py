@@ -3,22 +3,27 @@
 import json
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, select, text, update
 
-from structsvm.live.config import continued, same_meaning
-from structsvm.live.draw import undrawn
-from structsvm.live.guardrails import ACKNOWLEDGED, Watches
+from structsvm.live.contract.bodies import WATCHED
+from structsvm.live.contract.config import continued, same_meaning
 from structsvm.live.store import schema
 from structsvm.live.store.postgres import LOCK
-from structsvm.online.impressions.shown import Shown
+from structsvm.live.store.records import (
+    ACKNOWLEDGED,
+    FORGOTTEN,
+    ClosingProgress,
+    ExperimentRow,
+    StoredDuel,
+    StoredImpression,
+    duels_of,
+    shown_of,
+)
 
 _e, _i, _c, _s = schema.experiments.c, schema.impressions.c, schema.clicks.c, schema.stats.c
 _m, _u, _b, _k = schema.meta.c, schema.units.c, schema.bandits.c, schema.keys.c
-
-FORGOTTEN = b""
-"""Value of ``unit`` in impressions whose unit was forgotten."""
 
 _COUNTED = text(
     "INSERT INTO units (experiment, unit, epoch) VALUES (:experiment, :unit, :epoch) "
@@ -36,65 +41,6 @@ _NUMBERED = text(
 _ORPHANS = text(
     "SELECT count(*) FROM clicks c LEFT JOIN impressions i ON i.seq = c.impression WHERE i.seq IS NULL"
 )
-
-
-class ExperimentRow(NamedTuple):
-    """One revision of an experiment."""
-
-    id: int
-    key: str
-    revision: int
-    state: str
-    config: dict[str, Any]
-    salt: bytes
-    unit_key: bytes | None
-    created_at: int
-    settled: bool
-
-    @property
-    def title(self) -> str:
-        """Key and revision, for messages."""
-        return f"{self.key} revision {self.revision}"
-
-    @property
-    def window_ms(self) -> int:
-        """Time for which clicks on a list count."""
-        return round(1000 * self.config["window_s"])
-
-
-class ClosingProgress(NamedTuple):
-    """Progress of the closer in an experiment."""
-
-    horizon: int
-    watermark: int
-    version: int
-    state: str
-
-
-class StoredImpression(NamedTuple):
-    """A stored impression; ``clicks`` holds the requested clicks: (place, action, at, dwell, late)."""
-
-    seq: int
-    id: bytes
-    shown_at: int
-    unit: bytes | None
-    serve: str
-    record: Shown
-    query: str | None
-    rankings: str | None
-    elapsed_ms: int | None
-    chance: float | None
-    epoch: int
-    clicks: tuple[tuple[int, str, int, float | None, int], ...]
-
-
-class StoredDuel(NamedTuple):
-    """The rankers that a bandit compared on a stored list, and the bandit's note."""
-
-    seq: int
-    id: bytes
-    arms: list[int]
-    note: Any
 
 
 class Store:
@@ -188,7 +134,7 @@ class Store:
             _set(connection, experiment, state=state, settled=0, **ended)
             # starting a killed experiment acknowledges the reason for killing it
             if (row.state, state) == ("killed", "running"):
-                _add(connection, {(experiment, f"{ACKNOWLEDGED}{name}"): 1 for name in Watches.NAMES})
+                _add(connection, {(experiment, f"{ACKNOWLEDGED}{name}"): 1 for name in WATCHED})
             self._log(connection, now, who, row.key, f"{row.state} -> {state}", reason)
         return True
 
@@ -425,12 +371,12 @@ class Store:
     def duel(self, impression: bytes) -> StoredDuel | None:
         """Return the duel of an impression; None if there is none."""
         rows = self._rows(select(_i.seq, _i.id, _i.record).where(_i.id == impression))
-        return next(iter(_duels(rows)), None)
+        return next(iter(duels_of(rows)), None)
 
     def duels(self, experiment: int, after: int, limit: int) -> list[StoredDuel]:
         """Return the duels of the last impressions with ``seq > after``, in their order."""
         query = select(_i.seq, _i.id, _i.record).where(_i.experiment == experiment, _i.seq > after)
-        return _duels(self._rows(query.order_by(_i.seq.desc()).limit(limit)))[::-1]
+        return duels_of(self._rows(query.order_by(_i.seq.desc()).limit(limit)))[::-1]
 
     def bandit_version(self, experiment: int) -> int:
         """Return the version of a bandit."""
@@ -491,30 +437,6 @@ def _experiments(connection: Connection, *, newest: bool) -> list[ExperimentRow]
         for row in connection.execute(query)
     ]
     return list({row.key: row for row in rows}.values()) if newest else rows
-
-
-def shown_of(record: str, config: Mapping[str, Any]) -> Shown:
-    """Return the record of a stored list; raise ValueError if it is damaged.
-
-    Records of version 0.1 have no method and, if the list compares no rankers, no evidence.
-    """
-    fields = json.loads(record)
-    if "method" not in fields:
-        n_rankers = len(fields.get("arms", config["rankers"]))
-        fields.pop("n", None)
-        neutral = undrawn(config["method"], fields["documents"], n_rankers).to_dict()
-        fields = neutral | fields
-    return Shown.from_dict(fields)
-
-
-def _duels(rows: Sequence[Any]) -> list[StoredDuel]:
-    """Return the duels of impression rows; rows of the control have none."""
-    found = []
-    for row in rows:
-        record = json.loads(row.record)
-        if "arms" in record:
-            found.append(StoredDuel(row.seq, row.id, record["arms"], record.get("note")))
-    return found
 
 
 def _set(connection: Connection, experiment: int, **values: Any) -> None:

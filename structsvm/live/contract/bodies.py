@@ -31,6 +31,10 @@ def said(text: str) -> Meta:
     return Meta(description=text)
 
 
+WATCHED = ("first_place", "clickless", "slow", "sample_ratio")
+"""Guardrails computed from closed impressions."""
+
+
 class _Strict(Struct, forbid_unknown_fields=True):
     """A body that allows no additional fields."""
 
@@ -80,6 +84,7 @@ class Config(_Strict, kw_only=True):
         ),
     ]
     production: Annotated[Id | None, said("Ranker that serves other requests; the first by default.")] = None
+    # methods whose outcomes have few values, so that the stored statistics stay small
     method: Annotated[Literal["team_draft", "optimized"], said("How lists are merged.")] = "team_draft"
     length: Annotated[int, Meta(ge=1, le=MAX_IDS, description="Maximum number of documents in a list.")] = 10
     share: Annotated[Part, said("Share of units (or of requests without a unit) that take part.")] = 1.0

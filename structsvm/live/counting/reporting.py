@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.live.assign import Experiment
-from structsvm.live.closing import Folded
-from structsvm.live.draw import Secrets, Token
-from structsvm.live.guardrails import by_counters
-from structsvm.live.store.queries import FORGOTTEN, ClosingProgress, Store, StoredImpression
+from structsvm.live.contract.tokens import Secrets, Token
+from structsvm.live.counting.closing import Folded
+from structsvm.live.counting.guardrails import by_counters
+from structsvm.live.store.queries import Store
+from structsvm.live.store.records import FORGOTTEN, ClosingProgress, ExperimentRow, StoredImpression
 from structsvm.online.statistics import Analysis
 from structsvm.protocols import Bandit
 
@@ -21,60 +21,62 @@ _LOOKS = 200
 """Number of duels drawn to determine the rankers that a bandit would compare next."""
 
 
-Figures = tuple[ClosingProgress, Folded, dict[str, Any]]
+class Reports:
+    """The reports of a store's experiments; the figures of each are kept until more of its impressions are closed."""
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[int, tuple[ClosingProgress, Folded, dict[str, Any]]] = {}
 
-def report(
-    store: Store, experiment: Experiment, now: int, kept: dict[int, Figures] | None = None
-) -> dict[str, Any]:
-    """Return the report as in ``Service.report``; ``kept`` caches figures, valid until more impressions are closed."""
-    row, config = experiment.row, experiment.config
-    progress = store.progress(row.id)
-    known = None if kept is None else kept.get(row.id)
-    if known is None or known[0].version != progress.version:
-        folded = Folded.stored(store, row, progress)
-        answer = _figures(folded)
-        answer["bandit"] = None if folded.policy is None else _bandit(folded, folded.policy)
-        answer |= {
-            "verdict": _verdict(folded, answer),
-            "winner": folded.winner,
-            "caution": _caution(config),
-            "series": store.series(row.id),
-            "same": folded.n_same,
-            "control": folded.n_control,
-            "as_of_seq": progress.watermark,
-            "as_of": folded.last_at,
+    def of(self, row: ExperimentRow, now: int) -> dict[str, Any]:
+        """Return the report of an experiment, as in ``Service.report``."""
+        store, config = self._store, row.config
+        progress = store.progress(row.id)
+        known = self._known.get(row.id)
+        if known is None or known[0].version != progress.version:
+            folded = Folded.stored(store, row, progress)
+            answer = _figures(folded)
+            answer["bandit"] = None if folded.policy is None else _bandit(folded, folded.policy)
+            answer |= {
+                "verdict": _verdict(folded, answer),
+                "winner": folded.winner,
+                "caution": _caution(config),
+                "series": store.series(row.id),
+                "same": folded.n_same,
+                "control": folded.n_control,
+                "as_of_seq": progress.watermark,
+                "as_of": folded.last_at,
+            }
+            known = self._known[row.id] = progress, folded, answer
+        _, folded, answer = known
+        counters = store.counters(row.id)
+        folded.watches.acknowledge(counters)
+        prefix = "not_compared:"
+        why = {
+            name.removeprefix(prefix): n for name, n in sorted(counters.items()) if name.startswith(prefix)
         }
-        known = progress, folded, answer
-        if kept is not None:
-            kept[row.id] = known
-    _, folded, answer = known
-    counters = store.counters(row.id)
-    folded.watches.acknowledge(counters)
-    prefix = "not_compared:"
-    why = {name.removeprefix(prefix): n for name, n in sorted(counters.items()) if name.startswith(prefix)}
-    late, not_compared = store.n_late(row.id), sum(why.values())
-    pending = store.n_after(row.id, progress.watermark)
-    oldest = store.first_after(row.id, progress.watermark) if pending else None
-    due = math.inf if oldest is None else oldest + row.window_ms
-    guardrails = folded.watches.report(config["guardrails"])
-    guardrails += by_counters(
-        config["guardrails"],
-        counters,
-        late=late,
-        clicks=folded.n_clicks,
-        not_compared=not_compared,
-        shown=folded.n_shown + pending,
-    )
-    return {
-        "experiment": experiment.to_dict(),
-        **answer,
-        "pending": pending,
-        "late": late,
-        "not_compared": {"n": not_compared, "why": why},
-        "guardrails": guardrails,
-        "lag_s": max(0.0, (now - due) / 1000),
-    }
+        late, not_compared = store.n_late(row.id), sum(why.values())
+        pending = store.n_after(row.id, progress.watermark)
+        oldest = store.first_after(row.id, progress.watermark) if pending else None
+        due = math.inf if oldest is None else oldest + row.window_ms
+        guardrails = folded.watches.report(config["guardrails"])
+        guardrails += by_counters(
+            config["guardrails"],
+            counters,
+            late=late,
+            clicks=folded.n_clicks,
+            not_compared=not_compared,
+            shown=folded.n_shown + pending,
+        )
+        return {
+            "experiment": row.to_dict(),
+            **answer,
+            "pending": pending,
+            "late": late,
+            "not_compared": {"n": not_compared, "why": why},
+            "guardrails": guardrails,
+            "lag_s": max(0.0, (now - due) / 1000),
+        }
 
 
 def _figures(folded: Folded) -> dict[str, Any]:
@@ -181,12 +183,12 @@ def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
     }
 
 
-def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
+def lines_of(store: Store, row: ExperimentRow) -> Iterator[bytes]:
     """Yield the closed impressions as a click log, in pieces; ``analyse`` computes the figures of the report from it,
     unless units were forgotten.
     """
-    closed = _closed(store, experiment)
-    return in_pieces(_log_line(experiment, one) for one in closed if one.serve != "control")
+    closed = _closed(store, row)
+    return in_pieces(_log_line(row, one) for one in closed if one.serve != "control")
 
 
 def in_pieces(lines: Iterable[dict[str, Any]]) -> Iterator[bytes]:
@@ -202,10 +204,9 @@ def in_pieces(lines: Iterable[dict[str, Any]]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iterator[StoredImpression]:
+def _closed(store: Store, row: ExperimentRow, *, late: bool = False) -> Iterator[StoredImpression]:
     """Return the closed impressions in their order, without those of forgotten units."""
-    number = experiment.row.id
-    pages = _pages(store, number, store.progress(number).watermark, _PAGE, late=late)
+    pages = _pages(store, row.id, store.progress(row.id).watermark, _PAGE, late=late)
     return (one for page in pages for one in page if one.unit != FORGOTTEN)
 
 
@@ -219,12 +220,12 @@ def _pages(
         after = page[-1].seq
 
 
-def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
+def _log_line(row: ExperimentRow, one: StoredImpression) -> dict[str, Any]:
     """Return an impression as a line of a click log, with the first click that counts at each rank."""
-    names, arms = experiment.config["rankers"], one.record.arms
+    names, arms = row.config["rankers"], one.record.arms
     clicks: dict[int, dict[str, Any]] = {}
     for place, action, at, dwell, _ in one.clicks:
-        if experiment.config["actions"].get(action) and place not in clicks:
+        if row.config["actions"].get(action) and place not in clicks:
             clicks[place] = {"rank": place, "time": at / 1000} | ({} if dwell is None else {"dwell": dwell})
     met = names if arms is None else [names[arm] for arm in arms]
     line: dict[str, Any] = {
@@ -235,19 +236,19 @@ def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
     line |= {"same": True} if one.serve == "same" else {}
     if arms is not None:
         line["among"] = names
-    if one.unit is not None and experiment.config["unit"] != "request":
+    if one.unit is not None and row.config["unit"] != "request":
         # a keyed hash whose key is deleted when the experiment ends
-        line[experiment.config["unit"]] = one.unit.hex()
+        line[row.config["unit"]] = one.unit.hex()
     if one.query is not None:
         line["query"] = one.query
     return line
 
 
-def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Iterator[dict[str, Any]]:
+def rows(store: Store, row: ExperimentRow, secrets: Secrets | None) -> Iterator[dict[str, Any]]:
     """Yield the closed impressions; ``Service.rows`` describes them."""
-    for one in _closed(store, experiment, late=True):
+    for one in _closed(store, row, late=True):
         documents = list(one.record.documents)
-        token = Token(experiment.row.id, len(documents), one.shown_at, one.id)
+        token = Token(row.id, len(documents), one.shown_at, one.id)
         clicks = [
             {"place": place, "action": action, "at": at, "dwell_s": dwell, "late": bool(late)}
             for place, action, at, dwell, late in one.clicks
@@ -265,15 +266,14 @@ def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Itera
 
 
 def check_experiment(
-    store: Store, experiment: Experiment, *, batch: int = 997, tell: Callable[[int], None] = lambda n: None
+    store: Store, row: ExperimentRow, *, batch: int = 997, tell: Callable[[int], None] = lambda n: None
 ) -> tuple[int, list[str]]:
     """Recompute the statistics from the impressions; return the number of impressions, and the differences."""
-    row = experiment.row
     progress = store.progress(row.id)
     if store.counters(row.id).get("deleted"):
         return 0, []  # impressions were deleted by the retention rule; the statistics remain
     stored = Folded.stored(store, row, progress)
-    again = Folded(experiment.config)
+    again = Folded(row.config)
     problems: list[str] = []
     snapshots: list[dict[str, Any]] = []
     n = 0

@@ -13,29 +13,24 @@ import logging
 import re
 import time
 import uuid
-import zlib
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from structsvm.common.checks import BadInput
-from structsvm.live.bodies import MAX_ID
-from structsvm.live.calls import Refused
-from structsvm.live.config import is_name, is_text
-from structsvm.live.conversion import at_path, number_as_text
-from structsvm.live.endpoints import endpoint
-from structsvm.live.engines.answers import Query, Unknown, UnusableAnswer, label_of
+from structsvm.live.contract.calls import Refused
+from structsvm.live.contract.config import is_text
+from structsvm.live.contract.limits import Breaker
+from structsvm.live.engines.answers import Unknown, UnusableAnswer, label_of
 from structsvm.live.engines.engine import Engine, engines_of
-from structsvm.live.limits import Breaker
-from structsvm.live.service import Service
+from structsvm.live.experiment.service import Service
+from structsvm.live.web.endpoints import endpoint
+from structsvm.live.web.searches import UNREADABLE, Asked, no_constant
 
 if TYPE_CHECKING:  # httpx loads slowly; only services with engines need it
     from structsvm.live.engines.calling import Caller, Raw
@@ -46,88 +41,10 @@ BUDGET_S = 0.1
 MAX_ANSWER = 1 << 24
 """Maximum number of bytes read from a response."""
 
-MAX_READ = 1 << 20
-"""Maximum number of bytes read from a request; longer requests go to production unchanged."""
-
-DEEPEST = 100
-"""Maximum number of drafted documents; later pages come from production."""
-
-_PASSED = ("accept", "accept-language", "content-type", "x-opaque-id", "traceparent", "tracestate")
-"""Request headers that are forwarded to engines, besides those of the encoding."""
-
 _TOLD_S = 60.0
 """Seconds during which each reason is logged at most once per engine."""
 
 _log = logging.getLogger("structsvm.live")
-
-
-_UNREADABLE = Query(0, 0, None, "body")
-"""The query of a request that cannot be read."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A search as sent by the client; ``body`` is None if it cannot be read, ``query`` is the requested search."""
-
-    raw: bytes
-    body: Mapping[str, Any] | None
-    method: str = "POST"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    encoding: Mapping[str, str] = field(default_factory=dict)
-    parameters: str = ""
-    unit: str | None = None
-    search: str | None = None
-    text: str | None = None
-    query: Query = _UNREADABLE
-    arrived: float = field(default_factory=time.perf_counter)
-
-    @classmethod
-    async def of(cls, request: Request, search_header: str = "x-structsvm-search") -> Asked:
-        """Read a request; malformed parts raise no error."""
-        raw, given = await request.body(), request.headers
-        coding = given.get("content-encoding")
-        body = _read(raw, coding)
-
-        def one(header: str, path: str) -> str | None:
-            return _name(given.get(header)) or _name(at_path(body, path))
-
-        headers = {name: given[name] for name in _PASSED if name in given}
-        headers["accept-encoding"] = "gzip" if "gzip" in given.get("accept-encoding", "") else "identity"
-        return cls(
-            raw,
-            body,
-            request.method,
-            headers,
-            {} if coding is None else {"content-encoding": coding},
-            request.scope["query_string"].decode("latin-1"),
-            one("x-structsvm-unit", "ext.ubi.client_id"),
-            one(search_header, "ext.ubi.query_id"),
-            _text_of(given.get("x-structsvm-query")),
-        )
-
-    def of_engine(self, engine: Engine) -> Asked:
-        """Return the request as an engine reads it; ``query.reason`` says why only production may answer, or is
-        None."""
-        if self.body is None:
-            return self
-        try:
-            given = parse_qsl(self.parameters, keep_blank_values=True)
-            query = engine.dialect.read(self.body, given, engine.also)
-        except (BadInput, ValueError, RecursionError):
-            return self
-        reason = query.reason
-        if self.method == "HEAD":
-            reason = "method:HEAD"
-        elif reason is None and "\ufffd" in (self.text or ""):
-            reason = "unfilled"
-        elif reason is None and (query.last > DEEPEST or (query.first and self.search is None)):
-            reason = "page"
-        return replace(self, query=replace(query, text=self.text or query.text, reason=reason))
-
-    def without(self, names: Sequence[str]) -> str:
-        """Return the parameters of the address without the given names."""
-        parts = self.parameters.split("&") if self.parameters else []
-        return "&".join(part for part in parts if unquote(part.partition("=")[0]) not in names)
 
 
 @dataclass(frozen=True)
@@ -250,7 +167,7 @@ class Proxy:
         tables = experiment.get("engines")
         if not tables:
             said = f"the experiment {key} has no engines; name one for each of its rankers"
-            raise Refused(409, "no_engines", said)
+            raise Refused("no_engines", said)
         known = {
             ranker: self.engines[tables[ranker]["engine"]].for_ranker(tables[ranker])
             for ranker in experiment["rankers"]
@@ -259,7 +176,7 @@ class Proxy:
         main = known.get(experiment["production"])
         if main is None:
             name = tables[experiment["production"]]["engine"]
-            raise Refused(409, "no_engines", f"the experiment {key}: no engine {name} in the configuration")
+            raise Refused("no_engines", f"the experiment {key}: no engine {name} in the configuration")
         return {name: one for name, one in known.items() if one.dialect.label == main.dialect.label}
 
     async def _ask_all(
@@ -342,7 +259,7 @@ class Proxy:
     async def _production(self, engine: Engine, asked: Asked) -> Raw:
         """Return production's response to the request, which is unchanged unless the configuration adds to it."""
         query = asked.query
-        if query is _UNREADABLE or (not engine.body and engine.dialect.is_plain(asked.body or {})):
+        if query is UNREADABLE or (not engine.body and engine.dialect.is_plain(asked.body or {})):
             headers, parameters = {**asked.headers, **asked.encoding}, asked.without(tuple(engine.params))
             given: Any = {"method": asked.method, "headers": headers, "parameters": parameters}
             call = self.caller.send(engine, asked.raw, **given)
@@ -374,11 +291,11 @@ class Proxy:
             return await call
         except UnusableAnswer as error:
             if error.reason == "unfilled":
-                raise Refused(422, "bad_body", str(error)) from None
+                raise Refused("bad_body", str(error)) from None
             self._tell(engine, f"production_{error.reason}", str(error))
             if error.reason == "timeout":
-                raise Refused(504, "engine_timeout", "the production engine did not answer in time") from None
-            raise Refused(502, "engine_unreachable", "the production engine cannot be reached") from None
+                raise Refused("engine_timeout", "the production engine did not answer in time") from None
+            raise Refused("engine_unreachable", "the production engine cannot be reached") from None
 
     @cached_property
     def caller(self) -> Caller:
@@ -422,7 +339,7 @@ class Proxy:
 def routes(service: Service) -> list[Route]:
     """Return the routes of the proxy."""
     proxy = Proxy(service)
-    service.closing.append(proxy.close)
+    service.at_stop.append(proxy.close)
 
     async def search(request: Request) -> Response:
         asked = await Asked.of(request, service.settings.search_header)
@@ -433,39 +350,7 @@ def routes(service: Service) -> list[Route]:
     return [Route(path, answer, methods=["POST", "GET"]) for path in paths]
 
 
-def _read(raw: bytes, coding: str | None) -> Mapping[str, Any] | None:
-    """Return the JSON object of a request's body, or None if an engine might parse it differently."""
-    try:
-        if coding is not None:
-            if coding.lower() not in ("gzip", "deflate"):
-                return None
-            packed = zlib.decompressobj(47)
-            raw = packed.decompress(raw, MAX_READ + 1)
-            if not packed.eof or packed.unused_data:
-                return None
-        if len(raw) > MAX_READ:
-            return None
-        if not raw.strip():
-            return {}
-        found = _REQUEST(raw.decode())
-    except (ValueError, RecursionError, zlib.error):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number in JSON")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name occurs twice")
-    return found
-
-
-_REQUEST = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_once).decode
-_ANSWER = json.JSONDecoder(parse_constant=_no_constant).decode
+_ANSWER = json.JSONDecoder(parse_constant=no_constant).decode
 _HUGE = re.compile(rb"\d[eE]\+?\d{3}")
 """Matches numbers that may be too large for a float, and some strings."""
 
@@ -479,28 +364,6 @@ def _parsed(content: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         raise UnusableAnswer("junk", f"invalid JSON: {error}"[:200]) from None
     return found
-
-
-def _text_of(header: str | None) -> str | None:
-    """Return the text typed by the user: UTF-8, percent-encoded or not, or plain Latin-1; other bytes become U+FFFD."""
-    if header is None:
-        return None
-    raw = header.encode("latin-1")  # headers are decoded as Latin-1
-    decoded = unquote_to_bytes(raw)
-    try:
-        return decoded.decode()
-    except UnicodeDecodeError:
-        return header if decoded == raw else decoded.decode(errors="replace")
-
-
-def _name(value: Any) -> str | None:
-    """Return an id sent by a client: text unchanged, integers as text, and the hash of ids that are too long."""
-    value = number_as_text(value)
-    if not isinstance(value, str) or not value:
-        return None
-    if len(value) > MAX_ID or not is_name(value):
-        return blake2b(value.encode(errors="surrogatepass"), digest_size=16).hexdigest()
-    return value
 
 
 def _kept(text: str | None) -> str | None:

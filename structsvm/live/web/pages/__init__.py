@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from structsvm.live.endpoints import endpoint
-from structsvm.live.openapi import document
-from structsvm.live.pages.experiments import experiment_page, overview_page
-from structsvm.live.service import Service
+from structsvm.live.experiment.service import Service
+from structsvm.live.web.endpoints import endpoint
+from structsvm.live.web.openapi import document
+from structsvm.live.web.pages.experiments import experiment_page, overview_page
 
 __all__ = ["routes"]
 

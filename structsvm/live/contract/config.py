@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import msgspec
 
 from structsvm.common.checks import BadInput, check_choice
-from structsvm.live.bodies import MOST, Config
-from structsvm.live.conversion import converted
-from structsvm.live.engines.engine import engine_hashes
+from structsvm.live.contract.bodies import MOST, Config
+from structsvm.live.contract.conversion import converted
 
 if TYPE_CHECKING:
     from structsvm.online.bandits import BestArm
+    from structsvm.protocols import Bandit
 
 _LONGEST = 65_536
 """Maximum number of characters of a configuration."""
@@ -34,8 +34,11 @@ def check_key(key: Any) -> str:
     return key
 
 
-def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the complete configuration of an experiment, with all defaults."""
+def check_config(config: Any) -> dict[str, Any]:
+    """Return the complete configuration of an experiment, with all defaults.
+
+    ``engines.engine.with_hashes`` adds the hashes of its engines.
+    """
     made = converted(config, Config)
     rankers = made.rankers
     for field, names in (("rankers", rankers), ("actions", made.actions)):
@@ -56,9 +59,11 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
         policy = _check_policy(made)
     elif any(getattr(made, name) is not None for name in _BANDIT):
         raise BadInput("policy", "applies only to an experiment with a bandit", 'set "kind": "bandit"')
-    hashes = {} if made.engines is None else _check_engines(made, engines or {})
+    if made.engines is not None and set(made.engines) != set(rankers):
+        said = f"expected an engine for each of {', '.join(rankers)}, got {list(made.engines)!r:.80}"
+        raise BadInput("engines", said)
     plain = msgspec.to_builtins(made)
-    checked = {name: value for name, value in plain.items() if name not in _BANDIT} | hashes | policy
+    checked = {name: value for name, value in plain.items() if name not in _BANDIT} | policy
     try:
         whole = json.dumps(checked, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -82,17 +87,6 @@ def continued(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return {**new, "epoch": epoch} if epoch else dict(new)
 
 
-def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hashes of the settings that determine how the engines rank."""
-    assert made.engines is not None
-    if set(made.engines) != set(made.rankers):
-        raise BadInput(
-            "engines",
-            f"expected an engine for each of {', '.join(made.rankers)}, got {list(made.engines)!r:.80}",
-        )
-    return {"engine_hashes": engine_hashes(msgspec.to_builtins(made.engines), known)}
-
-
 def _check_policy(made: Config) -> dict[str, Any]:
     from structsvm.online.bandits import NAMES, make
 
@@ -112,6 +106,18 @@ def _check_policy(made: Config) -> dict[str, Any]:
         problem, remedy = f"expected keep, as {policy} names no winner", 'use "policy": "best" (with top=1)'
         raise BadInput("stop.on_winner", problem, remedy, value=made.stop.on_winner)
     return {"policy": policy, "policy_options": options, "horizon": made.horizon}
+
+
+def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
+    """Return the policy of an experiment, in a stored state or its initial state."""
+    from structsvm.online import bandits
+
+    if state:
+        restored: Bandit = bandits.from_json(json.loads(state)["policy"])
+        return restored
+    return bandits.make(
+        config["policy"], len(config["rankers"]), config["horizon"], **config["policy_options"]
+    )
 
 
 def decides(bandit: Any) -> TypeGuard[BestArm]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from structsvm.live import bodies
+from structsvm.live.contract import bodies
 
 
 class Operation(NamedTuple):

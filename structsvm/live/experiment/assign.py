@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.live.bodies import Assign, Show
-from structsvm.live.draw import bucket, keyed
-from structsvm.live.store.queries import ExperimentRow, StoredDuel
+from structsvm.live.contract.bodies import Assign, Show
+from structsvm.live.contract.config import fresh_bandit
+from structsvm.live.contract.tokens import bucket, keyed
+from structsvm.live.store.records import ExperimentRow, StoredDuel
 from structsvm.online.bandits import Delayed
-from structsvm.protocols import Bandit, Duel
+from structsvm.protocols import Duel
 
 MOST_OUT = 300
 """Largest number of pending duels that are replayed after others are closed; replaying them takes about 10 ms."""
@@ -70,17 +71,6 @@ class Experiment:
         """The whole configuration."""
         return self.row.config
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the experiment as in the responses of the API."""
-        row = self.row
-        return {
-            "key": row.key,
-            "revision": row.revision,
-            "state": row.state,
-            "created_at": row.created_at,
-            **{name: value for name, value in row.config.items() if name != "epoch"},
-        }
-
 
 class Assigned(NamedTuple):
     """The assignment of a request: what to serve, the reason unless that is an interleaved list, the indices of the
@@ -102,18 +92,6 @@ def delayed_bandit(config: Mapping[str, Any], state: str) -> Delayed:
     if state and "wins" in (kept := json.loads(state)):
         bandit.wins = np.array(kept["wins"], dtype=np.float64)
     return bandit
-
-
-def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
-    """Return the policy of an experiment, in a stored state or its initial state."""
-    from structsvm.online import bandits
-
-    if state:
-        restored: Bandit = bandits.from_json(json.loads(state)["policy"])
-        return restored
-    return bandits.make(
-        config["policy"], len(config["rankers"]), config["horizon"], **config["policy_options"]
-    )
 
 
 def assign(experiment: Experiment, call: Assign | Show) -> Assigned:

@@ -15,12 +15,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from structsvm.live import bodies, pages, proxy, ubi
-from structsvm.live.calls import Refused
-from structsvm.live.endpoints import as_json, body_of, endpoint, fields_of, is_allowed, refusal, who
-from structsvm.live.openapi import OPERATIONS
-from structsvm.live.service import Service
-from structsvm.live.settings import Settings, is_loopback
+from structsvm.live.contract import bodies
+from structsvm.live.contract.calls import Refused
+from structsvm.live.contract.settings import Settings, is_loopback
+from structsvm.live.experiment.service import Service
+from structsvm.live.web import pages, proxy, ubi
+from structsvm.live.web.endpoints import as_json, body_of, endpoint, fields_of, is_allowed, refusal, who
+from structsvm.live.web.openapi import OPERATIONS
 
 CSP = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; "
@@ -78,7 +79,7 @@ def create_app(settings: Settings, service: Service | None = None) -> Starlette:
 async def _plain_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "error")
-    answer = refusal(Refused(error.status_code, code, str(error.detail)))
+    answer = refusal(Refused(code, str(error.detail)), error.status_code)
     answer.headers.update(error.headers or {})
     return answer
 
@@ -89,7 +90,7 @@ def _own_routes(service: Service) -> list[Route]:
     async def put(request: Request, key: str, body: Any) -> Any:
         match = request.headers.get("if-match", "").strip('"')
         if match and not (match.isascii() and match.isdigit() and len(match) < 10):
-            raise Refused(422, "bad_revision", "If-Match: expected the number of a revision")
+            raise Refused("bad_revision", "If-Match: expected the number of a revision")
         if_match = int(match) if match else None
         answer = await service.registry.put(key, body, if_match=if_match, who=who(request))
         return as_json(answer, 201)
@@ -210,15 +211,15 @@ class _Frame:
     def _refused(self, given: Headers, largest: int) -> Refused | None:
         hosts, length = given.getlist("host"), given.get("content-length")
         if len(hosts) > 1:
-            return Refused(400, "bad_host", "expected one Host header, got several")
+            return Refused("bad_host", "expected one Host header, got several")
         if not self._any_host:
             name = "".join(hosts).lower()
             if name.rpartition(":")[0] and not name.endswith("]"):
                 name = name.rpartition(":")[0]
             if name not in self._hosts:
-                return Refused(421, "unknown_host", "the service is not known by this name (--allowed-host)")
+                return Refused("unknown_host", "the service is not known by this name (--allowed-host)")
         if length is not None and (not length.isdecimal() or int(length) > largest):
-            return Refused(413, "too_large", f"expected a body of at most {largest:,} bytes")
+            return Refused("too_large", f"expected a body of at most {largest:,} bytes")
         return None
 
     def _limited(self, receive: Receive, given: Headers, largest: int) -> Receive:

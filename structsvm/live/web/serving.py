@@ -14,9 +14,9 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from structsvm.common.checks import BadInput
-from structsvm.live.app import create_app
-from structsvm.live.metrics import figures
-from structsvm.live.settings import Settings
+from structsvm.live.contract.metrics import figures
+from structsvm.live.contract.settings import Settings
+from structsvm.live.web.app import create_app
 
 MAX_HEAD = 65_536
 """Maximum number of bytes in the headers of a request after its first packet."""
@@ -79,7 +79,7 @@ def serve(settings: Settings) -> None:
             # one response with the metrics of all workers, including those that have died
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         uvicorn.run(
-            "structsvm.live.serving:worker_app",
+            "structsvm.live.web.serving:worker_app",
             factory=True,
             http=LimitedHeaders,
             lifespan="on",

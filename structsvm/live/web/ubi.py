@@ -11,12 +11,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from structsvm.live.bodies import MAX_IDS
-from structsvm.live.calls import Refused
-from structsvm.live.conversion import at_path, number_as_text
-from structsvm.live.endpoints import body_of, endpoint
-from structsvm.live.reporting import in_pieces
-from structsvm.live.service import Service
+from structsvm.live.contract.bodies import MAX_IDS
+from structsvm.live.contract.calls import Refused
+from structsvm.live.contract.conversion import at_path, number_as_text
+from structsvm.live.counting.reporting import in_pieces
+from structsvm.live.experiment.service import Service
+from structsvm.live.web.endpoints import body_of, endpoint
 
 _ANYTHING = msgspec.json.Decoder(Any)
 _NO_ACTIONS = frozenset(("impression", "view", "search", "on_search", "query"))
@@ -78,7 +78,7 @@ def routes(service: Service) -> list[Route]:
         body = await body_of(request, _ANYTHING)
         given = body if isinstance(body, list) else [body]
         if len(given) > MAX_IDS:
-            raise Refused(413, "too_many", f"expected at most {MAX_IDS} events, got {len(given)}")
+            raise Refused("too_large", f"expected at most {MAX_IDS} events, got {len(given)}")
         # ignore other events: a collector sends all user actions, including those on lists outside any experiment
         clicks = {
             index: click

@@ -1,6 +1,5 @@
-"""Ids, tokens and lists from keyed hashes: a repeated request gets the same list on any worker.
+"""Ids, tokens and shares from keyed hashes, the same on every worker.
 
-The list is drawn from a hash of the experiment's salt and the request id, so no stored state is read to draw it again.
 A token identifies the impression of a click and is signed with the secret of the service; the signature is checked
 before all other fields of a click.
 """
@@ -12,19 +11,12 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from structsvm.common.checks import BadInput
-from structsvm.online.impressions.shown import Shown
-from structsvm.online.interleaving.by_name import interleaver
-
-METHODS = ("team_draft", "optimized")
-"""Interleaving methods of the service: those whose outcomes have few values, so that statistics stay small."""
 
 _MAC = 16
 _TOKEN = 29
@@ -144,70 +136,6 @@ def hashed_unit(unit_key: bytes, unit: str) -> bytes:
 def bucket(unit_key: bytes, unit: str) -> float:
     """Return a number in [0, 1) that is always the same for a unit of an experiment, and uniform over units."""
     return int.from_bytes(keyed(unit_key, b"share|" + unit.encode(), 6)) / 2**48
-
-
-class _Choices:
-    """Random choices drawn from a keyed hash; equal seeds give equal choices."""
-
-    def __init__(self, seed: bytes) -> None:
-        self._seed, self._block, self._numbers = seed, 0, b""
-
-    def __call__(self, probabilities: Sequence[float]) -> int:
-        if len(self._numbers) < 4:
-            self._numbers = keyed(self._seed, self._block.to_bytes(4), 64)
-            self._block += 1
-        drawn = int.from_bytes(self._numbers[:4]) / 2**32
-        self._numbers = self._numbers[4:]
-        for option, p in enumerate(probabilities):
-            drawn -= p
-            if drawn < 0:
-                return option
-        return len(probabilities) - 1
-
-
-def draw(method: str, rankings: Sequence[Sequence[str]], length: int, salt: bytes, request_id: str) -> Shown:
-    """Draw the list of a request; the same request and rankings give the same list.
-
-    A longer list of the same request begins with the shorter one (team draft). The rankings must have been checked:
-    none is empty or holds a document twice.
-    """
-    seed = keyed(salt, b"draw|" + request_id.encode(), 32)
-    if interleaver(method).is_by_team:
-        drafted: Shown = interleaver(method).merge(reachable(rankings, length), length, _Choices(seed))
-        return drafted
-    solved: Shown = interleaver(method).show(rankings, length, int.from_bytes(seed[:8]))
-    return solved
-
-
-def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hashable, ...]]:
-    """Return the part of each ranking that a draft of ``length`` can use.
-
-    A ranker skips documents that others took and takes at most ``length``. If rankings may run out, teams also depend
-    on later documents, and the whole rankings are returned.
-    """
-    if min(map(len, rankings)) < length:
-        return [tuple(ranking) for ranking in rankings]
-    return [tuple(ranking[: 2 * length]) for ranking in rankings]
-
-
-def page_of(shown: Shown, offset: int) -> Shown:
-    """Return the record of a later page of a draft: the list from index ``offset`` on.
-
-    The rest of a round that began on the previous page is not credited, as its order is already drawn.
-    """
-    if not offset:
-        return shown
-    begun = -offset % shown.n_rankers
-    end = offset + begun
-    rows = tuple((None,) * len(row[offset:end]) + row[end:] for row in shown.evidence)
-    return replace(shown, documents=shown.documents[offset:], evidence=rows, offset=offset)
-
-
-def undrawn(method: str, documents: Sequence[str], n_rankers: int, **fields: Any) -> Shown:
-    """Return the record of a list that compares no rankers; clicks on it credit none."""
-    n = len(documents)
-    evidence: Any = ((None,) * n,) if interleaver(method).is_by_team else ((0.0,) * n,) * n_rankers
-    return Shown(method, tuple(documents), n_rankers, evidence, **fields)
 
 
 def _rename_once(own: Path, path: Path) -> None:

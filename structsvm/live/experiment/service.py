@@ -3,70 +3,45 @@
 import asyncio
 import contextlib
 import json
-import logging
-import math
-import secrets
-import sqlite3
 import sys
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from msgspec.structs import replace
 from sqlalchemy.exc import SQLAlchemyError
 
-from structsvm.live import reporting
-from structsvm.live.assign import Assigned, Experiment, Policy, assign, duel_seed
-from structsvm.live.bodies import MAX_ID, MAX_IDS, Assign, Show, State
-from structsvm.live.calls import Refused, check_show, checked
-from structsvm.live.clock import Clock
-from structsvm.live.closing import Closer
-from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of, undrawn
-from structsvm.live.guardrails import SHARES, Watches
-from structsvm.live.keys import Keys
-from structsvm.live.limits import RateLimit
-from structsvm.live.metrics import Metrics
-from structsvm.live.registry import Registry
-from structsvm.live.settings import Settings
-from structsvm.live.store.backups import Backups
+from structsvm.live.contract.bodies import MAX_ID, MAX_IDS, Assign, Show
+from structsvm.live.contract.calls import Refused, check_show, checked
+from structsvm.live.contract.clock import Clock
+from structsvm.live.contract.limits import RateLimit
+from structsvm.live.contract.metrics import Metrics
+from structsvm.live.contract.settings import Settings
+from structsvm.live.contract.tokens import Secrets, Token, hashed_unit, impression_id
+from structsvm.live.counting import reporting
+from structsvm.live.counting.closing import Closer
+from structsvm.live.experiment.assign import Assigned, Experiment, Policy, assign, duel_seed
+from structsvm.live.experiment.draw import draw, page_of
+from structsvm.live.experiment.registry import Registry
+from structsvm.live.experiment.upkeep import Upkeep
 from structsvm.live.store.opening import connector, open_database
-from structsvm.live.store.queries import ExperimentRow, Store, StoredDuel
+from structsvm.live.store.queries import Store
+from structsvm.live.store.records import ExperimentRow, StoredDuel, undrawn
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
 from structsvm.live.store.writer import Writer
 from structsvm.online.impressions.shown import Shown
 from structsvm.online.interleaving.by_name import interleaver
 from structsvm.protocols import Duel
 
-log = logging.getLogger("structsvm.live")
-
 CLICKS_BEHIND_S = 5.0
 """Seconds that storing clicks may take; more than for lists, because no user waits for them."""
-
-_FOLLOW_S = 0.5
-"""Seconds between two checks for changes by other workers."""
 
 _BEHIND_S = 60.0
 """Seconds, in addition to two windows, that closing may be behind before the service counts as not ready."""
 
 _LISTS = 10_000
 """Number of lists kept in memory, for clicks that name a document instead of a rank."""
-
-_END_S = 10.0
-"""Seconds that a shutdown waits for tasks that read or copy the store."""
-
-_BACKUP_LOOK_S = 5.0
-"""Seconds between two checks whether a backup is due."""
-
-_BACKUP_MS = 50_000
-"""Milliseconds for which a worker that begins a backup holds the lease on the task."""
-
-_WATCH_S = 5.0
-"""Seconds between two checks of the guardrails."""
-
-_TELL_MS = 50_000
-"""Milliseconds for which one worker holds the lease on logging alarms."""
 
 
 class Service:
@@ -106,67 +81,54 @@ class Service:
         self.clock = Clock()
         self.registry: Registry
         self.closer: Closer
-        self.keys = Keys([])
+        self.upkeep: Upkeep
         self.click_limit = RateLimit(settings.click_rate)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._stopping = asyncio.Event()
         self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
-        self._counts: Counter[tuple[int, str]] = Counter()
-        self._days: dict[str, int] = {}
-        self._reports: dict[int, reporting.Figures] = {}
-        self._owner = secrets.token_hex(8)
-        self._told: set[tuple[str, str]] = set()
-        self._final: set[int] = set()
-        """Settled experiments whose result is included in the metrics."""
-        self.closing: list[Callable[[], Awaitable[None]]] = []
+        self.at_stop: list[Callable[[], Awaitable[None]]] = []
         """Callbacks that run when the service stops, such as those that close connections."""
 
     async def start(self) -> None:
-        """Open the store, and start the writer and the closer."""
+        """Open the store, and start the writer, the closer and the loops beside requests."""
         # switch threads often, so that requests do not wait for the threads of the writer and the closer
         sys.setswitchinterval(0.001)
-        path = self.settings.secret_path
-        assert path is not None
-        self.secrets = Secrets.of_file(path)
-        self.store = open_database(self.settings.store)
+        settings = self.settings
+        assert settings.secret_path is not None
+        self.secrets = Secrets.of_file(settings.secret_path)
+        self.store = open_database(settings.store)
         self.clock = Clock(await asyncio.to_thread(self.store.last_shown_at))
-        self.registry = Registry(self.store, self.clock, self.settings.engines)
-        self.writer = Writer(connector(self.settings.store))
+        self.registry = Registry(self.store, self.clock, settings.engines)
+        self.writer = Writer(connector(settings.store))
         self.writer.start()
-        await self._refresh()
-        self.closer = Closer(self.store, self.clock, self.settings.grace_ms, self.settings.close_every_s)
+        await self.registry.refresh()
+        self.closer = Closer(self.store, self.clock, settings.grace_ms, settings.close_every_s)
         self.closer.start()
-        self._stopping = asyncio.Event()
-        self._tasks = [asyncio.create_task(self._keep_up())]
-        if self.settings.backup_folder is not None:
-            self._tasks.append(asyncio.create_task(self._back_up(Path(self.settings.backup_folder))))
+        self.upkeep = Upkeep(
+            settings, self.registry, self.writer, self.closer, self.store, self.clock, self.metrics
+        )
+        self.upkeep.start()
 
     async def stop(self) -> None:
         """Store pending requests, and close the store."""
-        self._stopping.set()
-        if self._tasks:  # their threads use the store
-            await asyncio.wait(self._tasks, timeout=_END_S)
-        for task in self._tasks:
-            task.cancel()
-        for close in self.closing:
+        await self.upkeep.end_loops()
+        for close in self.at_stop:
             await close()
         await asyncio.to_thread(self.closer.stop)
         await self.writer.stop()
         with contextlib.suppress(SQLAlchemyError):
-            await asyncio.to_thread(self._flush)
+            await asyncio.to_thread(self.upkeep.flush)
         self.store.close()
 
     async def experiments(self) -> list[dict[str, Any]]:
         """Return the newest revision of every experiment, by key; each as in :meth:`experiment`."""
-        await self._refresh()
-        return [experiment.to_dict() for _, experiment in sorted(self.registry.by_key.items())]
+        await self.registry.refresh()
+        return [experiment.row.to_dict() for _, experiment in sorted(self.registry.by_key.items())]
 
     async def experiment(self, key: str) -> dict[str, Any]:
         """Return ``{"key", "revision", "state", "created_at", **config}`` of an experiment.
 
         The result comes from memory and is at most 1 s old. It includes the defaults of the configuration.
         """
-        return (await self.registry.found(key)).to_dict()
+        return (await self.registry.found(key)).row.to_dict()
 
     async def assign(
         self, key: str, request_id: str, *, unit: str | None = None, context: Mapping[str, Any] | None = None
@@ -277,7 +239,7 @@ class Service:
             earlier = await self.writer.show(row, self.settings.behind_s)
         except StoreDown as error:
             if self.settings.strict:
-                raise Refused(503, "store", "the list cannot be recorded now", 1) from error
+                raise Refused("store", "the list cannot be recorded now", 1) from error
             return self._unrecorded(experiment, call, found._replace(serve="production", why="store"))
         documents, shown_at = list(record.documents), row.shown_at
         if earlier is not None:
@@ -304,7 +266,7 @@ class Service:
             ``{"accepted": n, "duplicate": n, "late": n, "rejected": [{"index", "code"}]}``.
         """
         if not isinstance(events, list) or not 1 <= len(events) <= MAX_IDS:
-            raise Refused(422, "bad_events", f"events: expected a list of 1 to {MAX_IDS} clicks")
+            raise Refused("bad_events", f"events: expected a list of 1 to {MAX_IDS} clicks")
         now = self.clock.now()
         read = self.secrets.read
         tokens = [read(event.get("token")) if isinstance(event, dict) else None for event in events]
@@ -338,7 +300,7 @@ class Service:
             try:
                 fates = await self.writer.click(list(rows.values()), CLICKS_BEHIND_S)
             except StoreDown as error:
-                raise Refused(503, "store", "clicks cannot be recorded now; send them again", 1) from error
+                raise Refused("store", "clicks cannot be recorded now; send them again", 1) from error
         gone = [k for k, fate in zip(rows, fates, strict=True) if fate == GONE]
         rejected += [{"index": k, "code": "unknown_impression"} for k in gone]
         answer: dict[str, Any] = {
@@ -354,15 +316,15 @@ class Service:
             codes = {entry["code"] for entry in rejected}
             if codes == {"bad_token"}:
                 said = "no click was accepted: the token was not issued by this service"
-                raise Refused(403, "bad_token", said)
+                raise Refused("bad_token", said)
             said = f"no click was accepted: {rejected[0]['code']}"
-            raise Refused(422, codes.pop() if len(codes) == 1 else "bad_clicks", said)
+            raise Refused(codes.pop() if len(codes) == 1 else "bad_clicks", said)
         return answer
 
     def not_compared(self, key: str, why: str) -> None:
         """Count a request that got production's list because the challenger failed: ``"timeout"``, ``"junk"``, ..."""
         experiment = self.registry.known(key)
-        self._counts[experiment.row.id, f"not_compared:{why}"] += 1
+        self.upkeep.counts[experiment.row.id, f"not_compared:{why}"] += 1
         self.metrics.not_compared.labels(why).inc()
 
     async def report(self, key: str) -> dict[str, Any]:
@@ -371,12 +333,11 @@ class Service:
         Returns
         -------
         dict
-            The fields of ``structsvm.live.bodies.Report``, which OpenAPI describes, and the other
+            The fields of ``structsvm.live.contract.bodies.Report``, which OpenAPI describes, and the other
             fields of ``Analysis.to_dict()``.
         """
-        return await asyncio.to_thread(
-            reporting.report, self.store, await self.registry.found(key), self.clock.now(), self._reports
-        )
+        row = (await self.registry.found(key)).row
+        return await asyncio.to_thread(self.registry.reports.of, row, self.clock.now())
 
     def export(self, key: str, format: str = "structsvm") -> Iterator[bytes]:
         """Return the closed impressions as lines of JSON, a chunk of lines at a time.
@@ -384,8 +345,8 @@ class Service:
         ``"structsvm"`` is the click log from which ``structsvm interleave analyse`` computes the figures of the report.
         """
         if format != "structsvm":
-            raise Refused(422, "bad_format", f"expected structsvm or ubi, got {format!r:.80}")
-        return reporting.lines_of(self.store, self.registry.known(key))
+            raise Refused("bad_format", f"expected structsvm or ubi, got {format!r:.80}")
+        return reporting.lines_of(self.store, self.registry.known(key).row)
 
     def rows(self, key: str, *, tokens: bool = True) -> Iterator[dict[str, Any]]:
         """Return the closed impressions of an experiment's newest revision, in the order shown.
@@ -398,7 +359,7 @@ class Service:
             ``{"seq", "token", "shown_at" (ms), "serve", "documents", "offset" (of later pages), "query" (None unless
             logged), "clicks": [{"place" (from 1), "action", "at" (ms), "dwell_s", "late"}]}``.
         """
-        return reporting.rows(self.store, self.registry.known(key), self.secrets if tokens else None)
+        return reporting.rows(self.store, self.registry.known(key).row, self.secrets if tokens else None)
 
     async def ready(self) -> dict[str, Any]:
         """Return whether lists can be recorded and closed, and what prevents it.
@@ -407,15 +368,16 @@ class Service:
         None, "closer_lag_s": float}``: the threads, and the time that the oldest due impression has waited.
         """
         committed = self.writer.last_commit
+        rows = {number: one.row for number, one in self.registry.by_id.items()}
         lags: dict[int, float] = {}
         try:
-            lags = await asyncio.wait_for(asyncio.to_thread(self._lags), 2.0)
+            lags = await asyncio.wait_for(asyncio.to_thread(self.closer.lags, rows), 2.0)
             reads = True
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
         # without stopped and killed experiments, which may wait for the operator
-        going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
+        going = [row for row in rows.values() if row.state in ("running", "paused")]
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
         watched = {"", *(row.title for row in going)}
         closes = self.closer.alive and watched.isdisjoint(self.closer.failing)
@@ -428,26 +390,17 @@ class Service:
             "closer_lag_s": round(max(lags.values(), default=0.0), 3),
         }
 
-    def _lags(self) -> dict[int, float]:
-        """Return the seconds that the oldest due impression has waited, by experiment."""
-        now, known = self.clock.now() - self.settings.grace_ms, self.registry.by_id
-        return {
-            e: max(0.0, (now - at - known[e].row.window_ms) / 1000)
-            for e, at in self.store.oldest_open().items()
-            if e in known
-        }
-
     def _assigned(self, experiment: Experiment, call: Show) -> Assigned:
         """Return the assignment of a request, with its duel if it has one."""
         found = assign(experiment, call)
         if call.assignment is not None:
             sealed = self.secrets.unseal(call.assignment)
             if sealed is None or sealed["e"] != experiment.row.id or sealed["r"] != call.request_id:
-                raise Refused(403, "bad_assignment", "the assignment is for another request or experiment")
+                raise Refused("bad_assignment", "the assignment is for another request or experiment")
             if found.serve == "interleaved":
                 found = found._replace(arms=tuple(sealed["a"]), note=sealed["n"])
         elif found.serve == "interleaved" and experiment.policy is not None:
-            raise Refused(422, "no_assignment", "a bandit requires the assignment that assign returned")
+            raise Refused("no_assignment", "a bandit requires the assignment that assign returned")
         return found
 
     async def _drawn(self, experiment: Experiment, call: Show, found: Assigned) -> tuple[Shown | None, str]:
@@ -456,7 +409,7 @@ class Service:
         method, names = config["method"], [config["rankers"][arm] for arm in found.arms]
         missing = [name for name in dict.fromkeys(names) if name not in rankings]
         if missing:
-            raise Refused(422, "missing_ranking", f"rankings: the key {missing[0]!r:.80} is missing")
+            raise Refused("missing_ranking", f"rankings: the key {missing[0]!r:.80} is missing")
         if not rankings.get(config["production"], ["-"]):
             return None, "empty"
         chosen = [rankings[name] for name in names]
@@ -524,110 +477,3 @@ class Service:
         if documents is None:
             return "unknown_impression"
         return documents.index(document) + 1 if document in documents else "bad_document"
-
-    async def _keep_up(self) -> None:
-        """Load what other workers and the closer have changed, and store counts, until the service stops."""
-        failed, watched = 0, -math.inf
-        while not await self._stops_within(_FOLLOW_S):
-            self.metrics.waiting.set(self.writer.n_waiting)
-            self.metrics.failing.set(int(self.writer.failing is not None))
-            self._revive()
-            self.metrics.folded.set(self.closer.n_folded)
-            try:
-                await self._refresh()
-                lags = await asyncio.to_thread(self._lags)
-                self.metrics.lag.set(max(lags.values(), default=0.0))
-                await asyncio.to_thread(self._flush)
-                if time.monotonic() - watched > _WATCH_S:
-                    watched = time.monotonic()
-                    await self._watch()
-                failed = 0
-            except Exception as error:  # the next round tries again, whatever the error
-                if not failed:
-                    log.error("structsvm live: cannot read the store: %r", error)
-                failed += 1
-            if failed or self.writer.failing is not None:
-                # connections may lead to a database that was replaced
-                await asyncio.to_thread(self.store.close)
-
-    async def _watch(self) -> None:
-        """Export the states and alarms of all experiments as metrics; one worker logs new alarms."""
-        now = self.clock.now()
-        tells = await asyncio.to_thread(self.store.lease, "alarms", self._owner, now, now + _TELL_MS)
-        alarms: set[tuple[str, str]] = set()
-        for key, experiment in self.registry.by_key.items():
-            row = experiment.row
-            for state in get_args(State):
-                self.metrics.state.labels(key, state).set(int(state == row.state))
-            found: set[str] = set()
-            if row.state != "draft" and row.id not in self._final:
-                report = await self.report(key)
-                self.metrics.decided.labels(key).set(int(report["winner"] is not None))
-                if row.state != "stopped":
-                    found = {one["name"] for one in report["guardrails"] if one["alarm"]}
-                elif row.settled:
-                    self._final.add(row.id)
-            for name in (*Watches.NAMES, *SHARES):
-                self.metrics.alarm.labels(key, name).set(int(name in found))
-            alarms |= {(row.title, name) for name in found}
-        if tells:
-            for title, name in sorted(alarms - self._told):
-                log.warning("structsvm live: %s: guardrail %s raises an alarm", title, name)
-        self._told = alarms if tells else set()
-
-    def _revive(self) -> None:
-        """Restart the closer or the writer if its thread has died."""
-        for part in (self.closer, self.writer):
-            if not part.alive:
-                log.error("structsvm live: the %s died and is restarted", type(part).__name__.lower())
-                part.start()
-
-    async def _back_up(self, folder: Path) -> None:
-        """Copy the store at regular intervals, one worker at a time."""
-        path = self.settings.sqlite_path
-        assert path is not None
-        backups = Backups(path, folder, 3600 * self.settings.backup_every_h, self.settings.backups_kept)
-        failing = stopping = False
-        while not stopping:
-            try:
-                if backups.is_due():
-                    now = self.clock.now()
-                    until = now + _BACKUP_MS
-                    if await asyncio.to_thread(self.store.lease, "backup", self._owner, now, until):
-                        await asyncio.to_thread(backups.make)
-                ended = {e.row.id for e in self.registry.by_id.values() if e.row.unit_key is None}
-                await asyncio.to_thread(backups.drop_unit_keys, frozenset(ended))
-                self.metrics.backup.set(backups.newest_at() or 0)
-                failing = False
-            except (SQLAlchemyError, OSError, sqlite3.Error) as error:
-                if not failing:
-                    log.error("structsvm live: cannot back up to %s: %s", folder, error)
-                failing = True
-            stopping = await self._stops_within(_BACKUP_LOOK_S)
-
-    async def _stops_within(self, seconds: float) -> bool:
-        """Wait, and return whether the service is stopping."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        return self._stopping.is_set()
-
-    async def _refresh(self) -> None:
-        """Load the experiments and the keys that have changed."""
-        await self.registry.refresh()
-        self.keys = Keys(await asyncio.to_thread(self.store.callers))
-
-    def _flush(self) -> None:
-        counts, self._counts = self._counts, Counter()
-        days, self._days = self._days, {}
-        try:
-            if days:
-                self.store.use_keys(days)
-            if counts:
-                self.store.count(counts)
-        except SQLAlchemyError:
-            self._counts.update(counts)
-            raise
-
-    def used(self, key: str) -> None:
-        """Record that a key was used today."""
-        self._days[key] = self.clock.now() // 86_400_000

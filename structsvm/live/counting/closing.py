@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.live.assign import fresh_bandit
-from structsvm.live.clock import Clock
-from structsvm.live.config import decides
-from structsvm.live.guardrails import Watches
-from structsvm.live.store.queries import ClosingProgress, ExperimentRow, Store, StoredImpression
+from structsvm.live.contract.clock import Clock
+from structsvm.live.contract.config import decides, fresh_bandit
+from structsvm.live.counting.guardrails import Watches
+from structsvm.live.store.queries import Store
+from structsvm.live.store.records import ClosingProgress, ExperimentRow, StoredImpression
 from structsvm.online.interleaving.by_name import interleaver
 from structsvm.online.interleaving.crediting import credit_lists
 from structsvm.online.statistics.running import RunningStatistics
@@ -257,6 +257,12 @@ class Closer:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(10)
+
+    def lags(self, rows: Mapping[int, ExperimentRow]) -> dict[int, float]:
+        """Return the seconds that the oldest due impression has waited, by experiment."""
+        due = self._clock.now() - self._grace
+        oldest = self._store.oldest_open()
+        return {e: max(0.0, (due - at - rows[e].window_ms) / 1000) for e, at in oldest.items() if e in rows}
 
     def _run(self) -> None:
         while not self._stop.wait(self._every):

@@ -9,8 +9,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from structsvm.live.calls import Refused, wrong_type
-from structsvm.live.service import Service
+from structsvm.live.contract.calls import Refused, wrong_type
+from structsvm.live.experiment.service import Service
 
 T = TypeVar("T")
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -45,7 +45,7 @@ def endpoint(
         except Refused as error:
             return refusal(error)
         except SQLAlchemyError:
-            return refusal(Refused(503, "store", "the store does not respond now", 1))
+            return refusal(Refused("store", "the store does not respond now", 1))
         except ClientDisconnect:
             return Response(status_code=400)
         return found if isinstance(found, Response) else as_json(found)
@@ -60,11 +60,11 @@ def check_access(request: Request, scope: str) -> None:
         _check_origin(request, service)
     if _is_local(request, service):
         return
-    key = service.keys.allows(_authorization(request), scope)
+    key = service.registry.keys.allows(_authorization(request), scope)
     if key is None:
         said = f"expected 'Authorization: Bearer sk_...' with a key of the scope {scope}"
-        raise Refused(401, "key_needed", said)
-    service.used(key)
+        raise Refused("key_needed", said)
+    service.upkeep.used(key)
     request.state.key = key
 
 
@@ -74,19 +74,22 @@ def _check_rate(request: Request) -> None:
     if _is_local(request, service):
         return
     given = _authorization(request)
-    if given is not None and (key := service.keys.allows(given, "click")) is not None:
-        service.used(key)
+    if given is not None and (key := service.registry.keys.allows(given, "click")) is not None:
+        service.upkeep.used(key)
         return
-    if service.keys.refuses(given):
-        raise Refused(401, "key_needed", "expected no key or a known key; this key may have been removed")
+    if service.registry.keys.refuses(given):
+        raise Refused("key_needed", "expected no key or a known key; this key may have been removed")
     if not service.click_limit.allows("" if request.client is None else request.client.host):
-        raise Refused(429, "too_many", "too many calls from this address; send the clicks later", 1)
+        raise Refused("too_many", "too many calls from this address; send the clicks later", 1)
 
 
 def is_allowed(request: Request, scope: str) -> bool:
     """Return whether a call also has a scope in addition to that required by its endpoint."""
     service: Service = request.app.state.service
-    return _is_local(request, service) or service.keys.allows(_authorization(request), scope) is not None
+    return (
+        _is_local(request, service)
+        or service.registry.keys.allows(_authorization(request), scope) is not None
+    )
 
 
 def _is_local(request: Request, service: Service) -> bool:
@@ -97,7 +100,7 @@ def _is_local(request: Request, service: Service) -> bool:
 def _authorization(request: Request) -> str | None:
     given = request.headers.getlist("authorization")
     if len(given) > 1:
-        raise Refused(400, "bad_authorization", "expected one Authorization header")
+        raise Refused("bad_authorization", "expected one Authorization header")
     return given[0] if given else None
 
 
@@ -107,7 +110,7 @@ def _check_origin(request: Request, service: Service) -> None:
     if origin is None or origin in service.settings.origins:
         return
     if origin.partition("://")[2] != request.headers.get("host"):
-        raise Refused(403, "foreign_origin", "expected a request from this site or from an allowed origin")
+        raise Refused("foreign_origin", "expected a request from this site or from an allowed origin")
 
 
 def who(request: Request) -> str:
@@ -115,13 +118,35 @@ def who(request: Request) -> str:
     return getattr(request.state, "key", "local")
 
 
-def refusal(error: Refused) -> Response:
-    """Return the response to a call that was refused."""
+STATUSES = {
+    "bad_authorization": 400,
+    "bad_host": 400,
+    "key_needed": 401,
+    "bad_assignment": 403,
+    "bad_token": 403,
+    "foreign_origin": 403,
+    "unknown_experiment": 404,
+    "conflict": 409,
+    "no_engines": 409,
+    "stopped": 409,
+    "too_large": 413,
+    "unknown_host": 421,
+    "too_many": 429,
+    "engine_unreachable": 502,
+    "store": 503,
+    "engine_timeout": 504,
+}
+"""HTTP status by the code of a refusal; 422 for all others, which name an invalid part of the call."""
+
+
+def refusal(error: Refused, status: int | None = None) -> Response:
+    """Return the response to a call that was refused, by default with the status of its code."""
+    status = status or STATUSES.get(error.code, 422)
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    if error.status == 401:
+    if status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="structsvm live"'
     body = {"error": {"code": error.code, "message": error.message}}
-    return Response(json.dumps(body), error.status, headers, "application/json")
+    return Response(json.dumps(body), status, headers, "application/json")
 
 
 def as_json(value: Any, status: int = 200) -> Response:
@@ -136,7 +161,7 @@ async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
     except msgspec.ValidationError as error:
         raise wrong_type(error) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise Refused(422, "bad_json", "expected a JSON body") from None
+        raise Refused("bad_json", "expected a JSON body") from None
 
 
 def fields_of(body: Any) -> dict[str, Any]:

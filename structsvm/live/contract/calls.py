@@ -7,20 +7,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from structsvm.common.escaping import printable
-from structsvm.live.bodies import Show
-from structsvm.live.config import is_name, is_text
-from structsvm.live.conversion import problem_of
+from structsvm.live.contract.bodies import Show
+from structsvm.live.contract.config import is_name, is_text
+from structsvm.live.contract.conversion import problem_of
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Refused(Exception):
-    """A call that gets an error response: HTTP status, a word for programs, and a sentence for people."""
+    """A call that is refused: a word for programs, a sentence for people, and seconds after which to try again."""
 
-    def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
+    def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
         said = " ".join(printable(message).split())[:500]  # the message may contain text from the caller
         super().__init__(said)
-        self.status, self.code, self.message, self.retry_after = status, code, said, retry_after
+        self.code, self.message, self.retry_after = code, said, retry_after
 
 
 def checked(kind: type[T], fields: Mapping[str, Any]) -> T:
@@ -33,7 +33,7 @@ def checked(kind: type[T], fields: Mapping[str, Any]) -> T:
         text = getattr(call, name, None)
         if text is not None and not is_usable(text):
             problem = f"{name}: expected text that can be written as UTF-8, got {text!r:.80}"
-            raise Refused(422, f"bad_{name}", problem)
+            raise Refused(f"bad_{name}", problem)
     return call
 
 
@@ -42,22 +42,22 @@ def wrong_type(error: msgspec.ValidationError) -> Refused:
     path, said = problem_of(error)
     first = re.split(r"[.\[]", path)[0] or "json"
     code = "unknown_field" if "unknown field" in said else f"bad_{first}"
-    return Refused(422, code, f"{path or 'body'}: {said}")
+    return Refused(code, f"{path or 'body'}: {said}")
 
 
 def check_show(call: Show, config: Mapping[str, Any]) -> None:
     """Fill in the length of the page; raise Refused if it is too long, or if rankings do not fit the experiment."""
     known, most = config["rankers"], config["length"]
     if not call.rankings:
-        raise Refused(422, "bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')
+        raise Refused("bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')
     for name, ranking in call.rankings.items():
         if name not in known:
             said = f"rankings: expected keys among {', '.join(known)}, got {name!r:.80}"
-            raise Refused(422, "unknown_ranker", said)
+            raise Refused("unknown_ranker", said)
         if len(set(ranking)) < len(ranking):
-            raise Refused(422, "duplicate_document", f"rankings.{name}: expected distinct ids")
+            raise Refused("duplicate_document", f"rankings.{name}: expected distinct ids")
         if not is_name("".join(ranking)):
-            raise Refused(422, "bad_document", f"rankings.{name}: expected ids that can be written as UTF-8")
+            raise Refused("bad_document", f"rankings.{name}: expected ids that can be written as UTF-8")
     call.length = call.length or most
     if call.length > most:
-        raise Refused(422, "bad_length", f"length: expected a number from 1 to {most}, got {call.length}")
+        raise Refused("bad_length", f"length: expected a number from 1 to {most}, got {call.length}")

@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from structsvm.live.contract.bodies import WATCHED
+from structsvm.live.store.records import ACKNOWLEDGED
 from structsvm.online.evidence.always_valid import counted_sequence
-
-ACKNOWLEDGED = "acknowledged:"
-"""Prefix of the counters of acknowledged alarms, before the name of the guardrail."""
 
 _FEWEST = 200
 """Minimum number of events before a share can raise an alarm."""
@@ -70,10 +69,9 @@ class Watches:
         "slow": "share of answers slower than {slow_ms:g} ms, compared with production alone",
         "sample_ratio": "share of units that take part, compared with the setting",
     }
-    NAMES = tuple(TEXTS)
 
     def __init__(self) -> None:
-        self.watches = {name: Watch() for name in self.NAMES}
+        self.watches = {name: Watch() for name in WATCHED}
         self.waiting: list[list[int | None]] = []
         """Lists that wait for a list of the other side: [1 if from production, clickless, slow]; all belong to the same
         side."""
@@ -114,7 +112,7 @@ class Watches:
 
     def acknowledge(self, counters: Mapping[str, int]) -> None:
         """Restart each guardrail whose alarm was acknowledged, according to the counters."""
-        for name in self.NAMES:
+        for name in WATCHED:
             n = counters.get(f"{ACKNOWLEDGED}{name}", 0)
             if n > self.acknowledged.get(name, 0):
                 self.acknowledged[name] = n
@@ -157,7 +155,7 @@ class Watches:
     def from_dict(cls, kept: Mapping[str, Any]) -> Watches:
         """Return the guardrails from the state of :meth:`to_dict`."""
         watches = cls()
-        for name in cls.NAMES:
+        for name in WATCHED:
             cells, alarm_n = kept["watches"][name]
             watches.watches[name] = Watch({float(value): n for value, n in cells}, alarm_n)
         if "recent" in kept:  # before schema 3, units may have been counted under an earlier share

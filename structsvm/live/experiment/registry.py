@@ -8,25 +8,30 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.live.assign import MOST_OUT, Experiment, Policy, delayed_bandit
-from structsvm.live.calls import Refused
-from structsvm.live.clock import Clock
-from structsvm.live.closing import Folded
-from structsvm.live.config import check_config, check_key
-from structsvm.live.engines.engine import engine_hashes
-from structsvm.live.guardrails import ACKNOWLEDGED, SHARES, Watches, seen
-from structsvm.live.reporting import report
-from structsvm.live.store.queries import ExperimentRow, Store
+from structsvm.live.contract.bodies import WATCHED
+from structsvm.live.contract.calls import Refused
+from structsvm.live.contract.clock import Clock
+from structsvm.live.contract.config import check_config, check_key
+from structsvm.live.contract.keys import Keys
+from structsvm.live.counting.closing import Folded
+from structsvm.live.counting.guardrails import SHARES, seen
+from structsvm.live.counting.reporting import Reports
+from structsvm.live.engines.engine import engine_hashes, with_hashes
+from structsvm.live.experiment.assign import MOST_OUT, Experiment, Policy, delayed_bandit
+from structsvm.live.store.queries import Store
+from structsvm.live.store.records import ACKNOWLEDGED, ExperimentRow
 
 _LOOK_S = 0.05
 """Minimum seconds between two queries for an unknown experiment."""
 
 
 class Registry:
-    """The experiments of a store, kept in memory and refreshed when another worker changes them."""
+    """The experiments and API keys of a store, kept in memory and refreshed when another worker changes them."""
 
     def __init__(self, store: Store, clock: Clock, engines: Mapping[str, Any]) -> None:
         self._store, self._clock, self._engines = store, clock, engines
+        self.reports = Reports(store)
+        self.keys = Keys([])
         self.by_key: dict[str, Experiment] = {}
         self.by_id: dict[int, Experiment] = {}
         self._change = -1
@@ -39,15 +44,15 @@ class Registry:
     ) -> dict[str, Any]:
         """Create an experiment, or change it; a change of meaning starts a new revision with fresh statistics."""
         try:
-            checked = check_config(config, self._engines)
+            checked = with_hashes(check_config(config), self._engines)
             check_key(key)
         except BadInput as error:
-            raise Refused(422, "bad_experiment", str(error)) from None
+            raise Refused("bad_experiment", str(error)) from None
         await self.refresh()
         found = self.by_key.get(key)
         if if_match is not None and (0 if found is None else found.row.revision) != if_match:
             now = "none" if found is None else f"revision {found.row.revision}"
-            raise Refused(409, "conflict", f"expected revision {if_match} of {key!r}, but there is {now}")
+            raise Refused("conflict", f"expected revision {if_match} of {key!r}, but there is {now}")
         row = await asyncio.to_thread(self._store.put, key, checked, now=self._clock.now(), who=who)
         await self.refresh()
         return {"key": key, "revision": row.revision, "state": row.state}
@@ -58,7 +63,7 @@ class Registry:
         experiment = self.known(key)
         if experiment.row.state == "stopped" and to != "stopped":
             why = f"{key!r} has stopped and cannot be restarted; PUT it again for a new revision"
-            raise Refused(409, "stopped", why)
+            raise Refused("stopped", why)
         change: Any = {"now": self._clock.now(), "who": who, "reason": reason}
         await asyncio.to_thread(self._store.set_state, experiment.row.id, to, **change)
         await self.refresh()
@@ -71,11 +76,11 @@ class Registry:
         """Restart a guardrail (None: all) that has raised an alarm; return ``{"acknowledged": [name, ...]}``."""
         await self.refresh()
         experiment = self.known(key)
-        every = (*Watches.NAMES, *SHARES)
+        every = (*WATCHED, *SHARES)
         if guardrail is not None and guardrail not in every:
-            raise Refused(422, "bad_guardrail", f"expected one of {', '.join(every)}, got {guardrail!r:.80}")
+            raise Refused("bad_guardrail", f"expected one of {', '.join(every)}, got {guardrail!r:.80}")
         now = self._clock.now()
-        found = await asyncio.to_thread(report, self._store, experiment, now)
+        found = await asyncio.to_thread(self.reports.of, experiment.row, now)
         names: list[str] = []
         counts: dict[str, int] = {}
         for one in found["guardrails"]:
@@ -124,12 +129,13 @@ class Registry:
         """Return the newest revision of an experiment; raise Refused if there is none."""
         experiment = self.by_key.get(key)
         if experiment is None:
-            raise Refused(404, "unknown_experiment", f"there is no experiment {key!r:.80}")
+            raise Refused("unknown_experiment", f"there is no experiment {key!r:.80}")
         return experiment
 
     async def refresh(self) -> None:
         """Load what has changed, one call at a time, so that older rows never replace newer ones."""
         async with self._refreshing:
+            self.keys = Keys(await asyncio.to_thread(self._store.callers))
             change = await asyncio.to_thread(self._store.change_number)
             by_id = self.by_id if change == self._change else await self._loaded()
             await self._refresh_bandits(by_id)

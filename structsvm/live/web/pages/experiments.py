@@ -6,9 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from structsvm.live.pages import layout
-from structsvm.live.pages.band import band_over_time
-from structsvm.live.pages.layout import address, count, moment, percent, share_of
+from structsvm.live.web.pages import layout
+from structsvm.live.web.pages.band import band_over_time
+from structsvm.live.web.pages.layout import address, count, moment, percent, share_of
 from structsvm.plots import pages
 
 MOST_CHARTS = 6
@@ -41,7 +41,7 @@ def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refres
     if not reports and not failed:
         lead = "No experiment yet. Create one: PUT /v1/experiments/{key}, or structsvm live create FILE.toml"
     return pages.render(
-        "live/pages/overview.html",
+        "live/web/pages/overview.html",
         title="Experiments",
         here="/",
         lead=lead,
@@ -64,7 +64,7 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
         if name in _SET_UP
     ]
     return pages.render(
-        "live/pages/experiment.html",
+        "live/web/pages/experiment.html",
         title=experiment["key"],
         here=address(experiment["key"]),
         lead=one["verdict"]["sentence"],

@@ -1,0 +1,1 @@
+"""Statistics of closed impressions: the closer, the guardrails and the report."""
