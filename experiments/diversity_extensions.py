@@ -27,7 +27,6 @@ from structsvm.features.word_counts import count_words, make_vectorizer
 from structsvm.features.word_features import Level
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.oracles.adapter import StructuredProblem
-from structsvm.oracles.selection import bind_loss
 from structsvm.readers import read_ambient
 from structsvm.trainers.contract import Options
 from structsvm.trainers.one_slack import one_slack
@@ -73,8 +72,8 @@ class Distances:
 
     def loss(self, y_true: Choice, y: Choice) -> float:
         """Return the loss of ``y`` minus that of the true output, which is greedy and may have a positive loss, too."""
-        missed = bind_loss("weighted", y_true.labels, self.k).loss
-        return max(0.0, missed(y.rows) - missed(y_true.rows))
+        missed = weighted_subtopic_loss([y_true.labels] * 2, [y.rows, y_true.rows])
+        return max(0.0, float(missed[0] - missed[1]))
 
     def argmax(self, w: np.ndarray, x: Candidates) -> Choice:
         return self._greedy(w, x, np.zeros((len(x.features), 0)), np.zeros(0))

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from structsvm.common.candidates import CandidateSet, check_degrees, check_grades, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole, counted
+from structsvm.common.greedy import greedy_by_gains
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
+from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
 from structsvm.features.greedy_steps import POWERS, smoothed_scores
 from structsvm.features.word_counts import count_words, make_vectorizer, similarities
 from structsvm.features.word_features import unit_range
-from structsvm.oracles.selection import COVERAGE_LOSSES, greedy_by_gains
-from structsvm.oracles.subtopic_gain import SubtopicGain
 from structsvm.protocols import Float, Int
 
 __all__ = [

@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.common.candidates import CandidateSet, check_degrees, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_C, check_choice, check_flag, check_whole
 from structsvm.common.estimator_parameters import parameters
+from structsvm.common.greedy import greedy_by_gains
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log
+from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
 from structsvm.estimators.fitted import FittedRanker, Selector
 from structsvm.estimators.linear import check_usual
 from structsvm.features.greedy_steps import StepFeature, StepFeatures, Walk
 from structsvm.oracles.log_rank import NDCG
-from structsvm.oracles.selection import COVERAGE_LOSSES, greedy_by_gains
-from structsvm.oracles.subtopic_gain import SubtopicGain
 from structsvm.protocols import Callback, Float, Int
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit

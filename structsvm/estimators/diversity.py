@@ -18,13 +18,14 @@ from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
+from structsvm.common.subtopic_gain import COVERAGE_LOSSES
 from structsvm.estimators.fitted import Selector
 from structsvm.estimators.linear import check_usual
 from structsvm.features.word_counts import Words, count_words
 from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEARCHES, CoverageProblem, UserLoss
-from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
+from structsvm.oracles.selection import Selection, budgeted, greedy, swap
 from structsvm.protocols import Callback, Float, Int
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit, NothingLearnedWarning

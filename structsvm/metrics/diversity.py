@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.candidates import check_chosen, check_labels
 from structsvm.common.checks import BadInput, check_number, check_whole
-from structsvm.common.portable.arrays import products
-from structsvm.common.portable.elementary import log2
+from structsvm.common.subtopic_gain import SubtopicGain
 from structsvm.protocols import Float, Int
 
 
@@ -37,7 +36,7 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     >>> weighted_subtopic_loss([figure, figure], [[2], [1]]).round(3)
     array([0.5  , 0.167])
     """
-    return np.array([_missed(m.sum(axis=0), m, rows) for m, rows in check_choices(labels, chosen)])
+    return 1.0 - _values(labels, chosen, "weighted")
 
 
 def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
@@ -62,9 +61,7 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
     >>> subtopic_recall([[[1, 0], [1, 0], [0, 1]]], [[0, 1, 2]], k=2)
     array([0.5])
     """
-    return np.array(
-        [1.0 - _missed(m.any(axis=0), m, rows[: _cut(k)]) for m, rows in check_choices(labels, chosen)]
-    )
+    return _values(labels, chosen, "unweighted", k)
 
 
 def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float = 0.5) -> Float:
@@ -94,16 +91,7 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
     array([0.9652])
     """
     check_number("alpha", alpha, 0, 1)
-    _cut(k)
-    values = []
-    for m, rows in check_choices(labels, chosen):
-        depth = len(rows) if k is None else k
-        matrix = m[:, m.any(axis=0)]
-        best = _alpha_dcg(matrix, _ideal(matrix, depth, alpha), alpha)
-        values.append(
-            _alpha_dcg(matrix, rows[:depth], alpha) / best if best > 0 else (0.0 if m.any() else np.nan)
-        )
-    return np.array(values)
+    return _values(labels, chosen, "alpha_ndcg", k, alpha)
 
 
 def check_choices(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int]]:
@@ -117,36 +105,12 @@ def check_choices(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int
     ]
 
 
-def _missed(weights: Any, matrix: NDArray[np.bool_], rows: Int) -> float:
-    total = float(weights.sum())
-    return 1.0 - float(weights[matrix[rows].any(axis=0)].sum()) / total if total > 0 else float("nan")
-
-
-def _cut(k: int | None) -> int | None:
-    return None if k is None else check_whole("k", k, remedy="None means the whole list")
-
-
-def _powers(base: float, n: int) -> Float:
-    """Return ``base**0, ..., base**n`` as products, whose rounding is the same on all platforms."""
-    return np.multiply.accumulate(np.append(1.0, np.full(n, base)))
-
-
-def _alpha_dcg(matrix: NDArray[np.bool_], rows: Int, alpha: float) -> float:
-    # number of documents above that cover each subtopic; each of them multiplies the gain by 1 - alpha
-    before: Float = np.cumsum(matrix[rows], axis=0) - matrix[rows]
-    gains = (matrix[rows] * _powers(1.0 - alpha, len(rows))[before]).sum(axis=1)
-    return float((gains / log2(np.arange(2, len(rows) + 2))).sum())
-
-
-def _ideal(matrix: NDArray[np.bool_], k: int, alpha: float) -> Int:
-    """Return the greedy ranking; finding the best ranking is NP-hard."""
-    state = np.ones(matrix.shape[1])
-    left: NDArray[np.bool_] = np.asarray(matrix.any(axis=1))
-    rows: list[int] = []
-    while len(rows) < k and left.any():
-        gains = np.where(left, products(matrix, state), -1.0)
-        best = int(np.argmax(gains))
-        rows.append(best)
-        left[best] = False
-        state[matrix[best]] *= 1.0 - alpha
-    return np.array(rows, dtype=np.int64)
+def _values(labels: Any, chosen: Any, loss: str, k: int | None = None, alpha: float = 0.5) -> Float:
+    """Return the value of the first ``k`` chosen documents of each set; NaN for a set without subtopics."""
+    if k is not None:
+        check_whole("k", k, remedy="None means the whole list")
+    values = []
+    for matrix, rows in check_choices(labels, chosen):
+        gain = SubtopicGain(matrix.astype(np.float64), loss, alpha=alpha)
+        values.append(np.nan if gain.empty else gain.value(rows[:k], k))
+    return np.array(values)

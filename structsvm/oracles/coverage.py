@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from structsvm.common.candidates import Coverage
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.portable.sums import combine, dot, products
-from structsvm.oracles.selection import Subtopics, bind_loss, count_covered, greedy, greedy_for_loss, swap
+from structsvm.common.subtopic_gain import SubtopicGain
+from structsvm.oracles.selection import count_covered, greedy, swapped, with_subtopics
 from structsvm.protocols import Cut, Float, Int
 from structsvm.queries import unit_weights
 
@@ -109,47 +110,63 @@ class CoverageProblem:
         output."""
         coverage = query.coverage
         values = products(coverage.features, w[self.n_word_features :])
-        if query.subtopics is None:
-            selection = greedy_for_loss(coverage, benefits, values, query.k, query.loss)
+        if query.shares is None:
+            chosen = greedy(coverage, benefits, values, query.k, beside=query.loss_after).chosen
         else:
-            search = swap if self._separation == "swap" else greedy
-            selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
+            # each covered subtopic reduces the loss by its share
+            given = query.both, np.append(benefits, -query.shares), values, query.k
+            chosen = swapped(*given) if self._separation == "swap" else greedy(*given).chosen
         # the word features of each bin are weighted by the difference in covered elements; the document features follow
-        joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
-        features = coverage.features[selection.chosen].sum(axis=0)
-        joint[self.n_word_features :] = query.target_features - features
-        return query.loss(selection.chosen)
+        joint[: self.n_word_features] = combine(
+            query.target_counts - count_covered(coverage, chosen), self._bins
+        )
+        joint[self.n_word_features :] = query.target_features - coverage.features[chosen].sum(axis=0)
+        return query.loss(chosen)
 
 
 class _Query:
-    """A candidate set bound to its labels."""
+    """A candidate set bound to its labels.
+
+    For losses that are sums over uncovered subtopics, ``both`` has the subtopics as additional elements, and ``shares``
+    their weights.
+    """
 
     def __init__(self, coverage: Coverage, labels: NDArray[np.bool_], k: int, loss: str | UserLoss) -> None:
-        self.coverage = coverage
-        self.k = min(k, coverage.n_documents)
-        self.subtopics: Subtopics | None = None
-        if isinstance(loss, str):
-            self.subtopics = bind_loss(loss, labels, self.k)
-            self.target = self.subtopics.target()
-        else:
-            self.labels, self.user_loss = labels, loss
-            nothing = np.zeros(coverage.n_bins)
-            self.target = greedy_for_loss(
-                coverage, nothing, np.zeros(coverage.n_documents), self.k, self.loss, sign=-1.0
+        n = coverage.n_documents
+        self.coverage, self.k, self.labels = coverage, min(k, n), labels
+        self.shares: Float | None = None
+        self.user_loss = loss if callable(loss) else None
+        if not isinstance(loss, str):
+            values = np.zeros(n)
+            self.target = greedy(
+                coverage, np.zeros(coverage.n_bins), values, k, beside=lambda chosen: -self.loss_after(chosen)
             ).chosen
+        else:
+            self.gain = SubtopicGain(labels.astype(np.float64), loss)
+            self.target = self.gain.ideal(k)
+            if not self.gain.by_order:
+                self.both = with_subtopics(coverage, self.gain.degrees > 0)
+                self.shares = self.gain.weights / max(self.gain.total, 1.0)
         self.target_loss = self.loss(self.target)
         self.target_counts = count_covered(coverage, self.target)
         self.target_features: Float = coverage.features[self.target].sum(axis=0)
 
     def loss(self, chosen: Int) -> float:
-        if self.subtopics is not None:
-            return self.subtopics.loss(chosen)
+        if self.user_loss is None:
+            return 1.0 - self.gain.value(chosen, self.k)
         value = float(self.user_loss(self.labels, chosen))
         if not np.isfinite(value):
             raise BadInput(
                 "loss", f"expected a finite number for the documents {chosen.tolist()}, got {value}"
             )
         return value
+
+    def loss_after(self, chosen: list[int]) -> Float:
+        """Return the loss if each document is chosen next, up to a constant."""
+        if self.user_loss is None:
+            return -self.gain.added(chosen, self.k)
+        after = (0.0 if d in chosen else self.loss(np.array([*chosen, d])) for d in range(len(self.labels)))
+        return np.fromiter(after, np.float64, len(self.labels))
 
 
 class _Cache:

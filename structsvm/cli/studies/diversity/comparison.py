@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
 from structsvm.estimators import baselines
 from structsvm.metrics import Comparison, compare
-from structsvm.oracles.selection import COVERAGE_LOSSES
-from structsvm.oracles.subtopic_gain import SubtopicGain
 from structsvm.protocols import Float, Int
 from structsvm.readers.candidate_sets import LabelledSets
 
