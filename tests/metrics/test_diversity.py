@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
+from structsvm.common.candidates import CandidateSet
+from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
+from structsvm.estimators.baselines import Clairvoyant
+from structsvm.features.word_features import Level, WordFeatures
 from structsvm.metrics.diversity import alpha_ndcg, subtopic_recall, weighted_subtopic_loss
+from structsvm.oracles.coverage import CoverageProblem
 from structsvm.readers.qrels import read_qrels
 from structsvm.readers.runs import read_run
 from tests.refusing import rejected
@@ -28,6 +33,67 @@ def test_alpha_ndcg_by_hand():
     gains = FIGURE.sum(axis=1)
     expected = (gains[2] + gains[1] / np.log2(3)) / (3 + 2 / np.log2(3))
     assert alpha_ndcg([FIGURE], [[2, 1]], alpha=0)[0] == pytest.approx(expected)
+
+
+def missed(loss, labels, chosen, k, alpha):
+    """Return a loss by its definition, with sums over sets of subtopics."""
+    covers = [{s for s in range(labels.shape[1]) if row[s]} for row in labels]
+    weight = {s: labels[:, s].sum() if loss == "weighted" else 1 for s in set().union(*covers)}
+    if loss != "alpha_ndcg":
+        return 1 - sum(weight[s] for s in set().union(*(covers[d] for d in chosen[:k]))) / sum(
+            weight.values()
+        )
+
+    def gain(d, above):
+        return sum((1 - alpha) ** sum(s in covers[a] for a in above) for s in covers[d])
+
+    def total(ranking):
+        return sum(gain(d, ranking[:i]) / np.log2(i + 2) for i, d in enumerate(ranking[:k]))
+
+    ideal = []
+    while len(ideal) < min(k, len(covers)):
+        rest = [d for d in range(len(covers)) if d not in ideal]
+        ideal.append(max(rest, key=lambda d: round(gain(d, ideal), 9)))
+    return 1 - total(chosen) / total(ideal)
+
+
+@pytest.mark.parametrize("loss", COVERAGE_LOSSES)
+def test_measures_losses_and_choices_agree_with_the_definition(loss):
+    """The law of the value of a set: the measure, its gains, the training loss and the choice that knows the labels."""
+    rng = np.random.default_rng(3)
+    features, n_cases = WordFeatures([Level.appears()], [0.0]), 0
+    for _ in range(200):
+        n, k, alpha = int(rng.integers(2, 10)), int(rng.integers(1, 7)), float(rng.choice([0, 0.3, 0.5, 1]))
+        labels = rng.random((n, int(rng.integers(1, 6)))) < rng.choice([0.2, 0.5])
+        chosen = rng.permutation(n)[: rng.integers(1, n + 1)].tolist()
+        gain = SubtopicGain(labels.astype(float), loss, alpha=alpha)
+        if gain.empty:
+            continue
+        n_cases += 1
+        expected = missed(loss, labels, chosen, k, alpha)
+        measured = {
+            "weighted": lambda m, c, k, a: weighted_subtopic_loss(m, [c[0][:k]]),
+            "unweighted": lambda m, c, k, a: 1 - subtopic_recall(m, c, k),
+            "alpha_ndcg": lambda m, c, k, a: 1 - alpha_ndcg(m, c, k, alpha=a),
+        }[loss]([labels], [chosen], k, alpha)
+        assert measured == pytest.approx([expected], abs=1e-12)
+        first = chosen[:k]
+        assert 1 - gain.value(first, k) == pytest.approx(expected, abs=1e-12)
+        # the gains of a ranking add up to its value
+        added = [gain.added(first[:i], k)[d] for i, d in enumerate(first)]
+        assert sum(added) == pytest.approx(gain.value(first, k), abs=1e-9)
+        usual = missed(loss, labels, first, min(k, n), 0.5)
+        candidates = CandidateSet(["word"] * n)
+        problem = CoverageProblem([features.coverage(candidates)], [labels], features.bins(), k, loss=loss)
+        assert problem._queries[0].loss(first) == pytest.approx(usual, abs=1e-12)
+        # a greedy choice, of which ties are broken by document index
+        greedy = []
+        while len(greedy) < min(k, n):
+            lost = [np.inf if d in greedy else missed(loss, labels, [*greedy, d], n, 0.5) for d in range(n)]
+            greedy.append(int(np.argmin(np.round(lost, 9))))
+        [ideal] = Clairvoyant(k, loss).predict([candidates], labels=[labels])
+        assert problem.targets[0].tolist() == ideal.tolist() == greedy
+    assert n_cases > 150
 
 
 def test_policies():
