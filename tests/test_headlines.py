@@ -42,7 +42,11 @@ def results(values, baseline):
             "gap": 1e-4,
             "seconds": 0.1,
             "converged": True,
-            "test": {"values": {"map": v.tolist()}, "query_ids": [str(i) for i in range(len(v))]},
+            "test": {
+                "values": {"map": v.tolist()},
+                "query_ids": [str(i) for i in range(len(v))],
+                "constant": [],
+            },
         }
         for name, v in values.items()
     }

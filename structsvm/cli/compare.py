@@ -221,7 +221,8 @@ def compare(
 
     The first table shows the mean of each measure, the chosen C, the duality gap and the training time. The second
     shows the difference of each method from each baseline in each measure, its 95% interval, queries won and lost, the
-    two-tailed Wilcoxon and t tests, and Holm's correction of all Wilcoxon tests.
+    two-tailed Wilcoxon and t tests, and Holm's correction of all Wilcoxon tests. Wilcoxon's signed rank test leaves out
+    ties and is exact for up to 50 other queries.
     """
     study.check(data)
     paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
@@ -245,10 +246,10 @@ def compare(
             paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
     for remark in remarks(results):
         note(f"{remark}; widen --C")
-    for name in results.same_for_all:
+    for name in results.constant:
         note(
-            f"warning: {name} has the same value for all methods on each query, and may not distinguish rankings "
-            "of these labels; compare another measure, or check --relevance"
+            f"warning: {name} has the same value for every ranking of the test queries; report another measure, or "
+            "check --relevance"
         )
     emit(lines(results), as_records(results, per_query=per_query), as_json)
     if not as_json and study.work is not None and results.reused:

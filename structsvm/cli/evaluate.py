@@ -176,7 +176,7 @@ def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> list[Any]:
     if not queries or len(found) < 2:
         return []
     values = {key: result_of(key[0], np.array([own[q] for q in queries])) for key, own in each.items()}
-    return tests_of(values, [next(iter(found))]).pairs
+    return tests_of(values, [next(iter(found))], names[0]).pairs
 
 
 def _of_runs(

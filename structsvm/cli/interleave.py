@@ -31,7 +31,11 @@ def analyse(
         "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with one row per document of a list: "
         "impression, rank, document, team, clicked, and, if known, user.",
     ],
-    test: Annotated[str, "The test that decides: t, z, sign or wilcoxon."] = "t",
+    test: Annotated[
+        str,
+        "The test that decides: t, z, sign or wilcoxon (the signed rank test without ties, exact for up to 50 queries "
+        "or clusters). Below 30 queries with a difference an exact test replaces t and z.",
+    ] = "t",
     alpha: Annotated[float, "Significance level of the decision."] = 0.05,
     power: Annotated[float, "Power for which the number of further queries is computed."] = 0.8,
     correction: Annotated[str, "Correction for several pairs of rankers: holm, bh or none."] = "holm",

@@ -339,6 +339,19 @@ def test_trees_and_peers_stand_in_the_same_table(rows, cli, monkeypatch):
         next(predict_there(None, model, source_of(rows), Columns()))
 
 
+@pytest.mark.parametrize("methods", ["pairs", "pairs,ndcg@10"])
+def test_a_measure_that_no_ranking_changes_names_no_best_method(cli, methods):
+    data = make_ranking(12, 6, 2, grades=3, random_state=0)
+    data.y[:] += 1  # each row is relevant
+    write_letor(data, "stars.txt")
+    command = f"compare stars.txt --folds 3 --C 1 --jobs 1 --method {methods}"
+    out = cli(command)
+    assert [line.split(" has ")[0] for line in cli.err.splitlines()] == ["structsvm: warning: map"]
+    assert " best mean ndcg@10 on 12 test queries" in out
+    assert "best mean map" not in out
+    assert cli(f"{command} --metric map").splitlines()[-1].startswith("No measure depends on the ranking")
+
+
 def test_the_rule_that_chooses_C(rows, cli):
     """The C with the best mean, or the smallest within one standard error of it, recomputed from per-query values."""
     options = f"--C 0.01,0.1,1,10,100 {THREE} --method svm-map --work work --selection"

@@ -110,12 +110,10 @@ def test_the_export_says_what_the_report_says(client, tmp_path, method, n_ranker
     answer = assert_same_pairs(report, log)
     assert answer["n_impressions"] == 40 - report["same"]
     for name, value in json.loads(json.dumps(answer)).items():
-        if (
-            name == "winner"
-        ):  # one may decide earlier: a report counts lists as they close, a log as they were shown
-            assert None in (value, report["winner"]) or value == report["winner"]
-        elif name != "pairs":
+        if name != "pairs":
             assert report[name] == value, name
+    # a decision is final, and the evidence may have fallen since
+    assert report["winner"] in (None, report["verdict"]["winner"])
 
 
 def test_the_second_page_goes_on_from_the_first(client):

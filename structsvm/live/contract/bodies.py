@@ -286,7 +286,7 @@ class Taken(_Strict):
 class Verdict(_Strict):
     """The result, valid at every look."""
 
-    winner: str | None
+    winner: Annotated[str | None, said("The decision, which is final.")]
     sentence: str
     p: float | None
     decided_at: Annotated[int | None, said("Number of impressions at the decision.")]
@@ -372,7 +372,7 @@ class Report(Struct, kw_only=True):
 
     experiment: Experiment
     verdict: Verdict
-    winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
+    winner: Annotated[str | None, said("Winner of the lists counted so far; valid at every look.")]
     fixed_sample_winner: Annotated[str | None, said("Winner if analysed once, at a size fixed in advance.")]
     leader: str | None
     method: str

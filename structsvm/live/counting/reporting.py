@@ -39,7 +39,6 @@ class Reports:
             answer["bandit"] = None if folded.policy is None else _bandit(folded, folded.policy)
             answer |= {
                 "verdict": _verdict(folded, answer),
-                "winner": folded.winner,
                 "caution": _caution(config),
                 "series": store.series(row.id),
                 "same": folded.n_same,
@@ -92,6 +91,8 @@ def _figures(folded: Folded) -> dict[str, Any]:
         "pairs": [],
         "notes": [],
         "alpha": folded.config["alpha"],
+        "winner": folded.winner,
+        "winner_p_value": None,
         "more_queries": None,
     }
     return empty
@@ -128,7 +129,7 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     needed = max(pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"])
     if not math.isinf(needed):
         sentence += f"; at this rate, a decision is expected after about {math.ceil(max(needed, n + 1)):,}"
-    return {**undecided, "sentence": f"{sentence}.", "p": max(running.p_values())}
+    return {**undecided, "sentence": f"{sentence}.", "p": figures["winner_p_value"]}
 
 
 def _sentence_of_bandit(folded: Folded, bandit: Mapping[str, Any]) -> str:

@@ -121,7 +121,7 @@ class Upkeep:
             found: set[str] = set()
             if row.state != "draft" and row.id not in self._final:
                 report = await asyncio.to_thread(self.registry.reports.of, row, self.clock.now())
-                self.metrics.decided.labels(key).set(int(report["winner"] is not None))
+                self.metrics.decided.labels(key).set(int(report["verdict"]["winner"] is not None))
                 if row.state != "stopped":
                     found = {one["name"] for one in report["guardrails"] if one["alarm"]}
                 elif row.settled:

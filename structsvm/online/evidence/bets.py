@@ -15,7 +15,7 @@ from structsvm.common.checks import check_fraction
 from structsvm.common.kernel import kernel
 from structsvm.common.portable import compiled
 from structsvm.common.portable.arrays import combine
-from structsvm.common.portable.elementary import log, log1p, power
+from structsvm.common.portable.elementary import exp, log, log1p, power
 from structsvm.online.evidence.always_valid import SHARES
 from structsvm.protocols import Float, Int
 
@@ -91,6 +91,12 @@ def log_evidence(shares: Float, counts: Int) -> tuple[float, float]:
     return float(mixture(ahead)), float(mixture(behind))
 
 
+def evidence_path(shares: Float, counts: Int, following: Float) -> Float:
+    """Return :func:`log_evidence` in both directions, shape (2, n), after each of the ``following`` comparisons."""
+    before = [combine(counts, factors(won[:, None])) for won in (shares, 1.0 - shares)]
+    return mixture(np.cumsum(np.concatenate([[before], _both(following, 0.0)]), axis=0)[1:]).T
+
+
 def factors(share: float | Float, epsilon: float = 0.0) -> Float:
     """Return the logarithms of the factors by which a comparison multiplies the capital of each bet."""
     # a bet of the share c on i pays 1 + c (x / p - 1), where x is the share that i won and p = 1/2 - epsilon its value
@@ -141,6 +147,15 @@ def _weighted(delta: float, at_most: list[int]) -> float:
     """Return ``sum_l (N_l - N_(l-1)) delta^l``, where at most ``N_l`` arms have at most ``l`` rivals in L."""
     more = np.diff([0, *at_most]).tolist()
     return float(sum(n * float(power(delta, size)) for size, n in enumerate(more, 1)))
+
+
+def p_value_of_best(evidence: float, n_arms: int) -> float:
+    """Return the p-value, valid at every look, of the claim that an arm beats all others.
+
+    ``evidence`` is the smallest evidence of the arm against a rival; for two arms, the capital that is bet on either.
+    """
+    delta = float(exp(-max(evidence, 0.0)))
+    return min(1.0, error_of_best(delta, n_arms)) if n_arms > 2 else delta
 
 
 def error_of_top(delta: float, n_arms: int, top: int) -> float:

@@ -21,7 +21,7 @@ from structsvm.common.portable.arrays import dot
 from structsvm.metrics import tests
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.evidence.always_valid import counted_needed, counted_sequence
-from structsvm.online.evidence.bets import log_evidence, shown_best, thresholds
+from structsvm.online.evidence.bets import log_evidence, p_value_of_best
 from structsvm.online.evidence.clusters import cluster_means
 from structsvm.online.interleaving.by_name import interleaver
 from structsvm.online.statistics import significance
@@ -189,19 +189,25 @@ class Analysis:
         :class:`~structsvm.online.bandits.BestArm` decides; its error probability is at most ``alpha`` for any number of
         rankers.
         """
-        if not self.independent:
-            return None
-        n = len(self.rankers)
-        if n == 2:
+        best, p = self._best()
+        return best if self.independent and p <= self.alpha else None
+
+    @property
+    def winner_p_value(self) -> float:
+        """The smallest ``alpha`` at which there would be a :attr:`winner`: its p-value, valid at every look."""
+        return self._best()[1]
+
+    def _best(self) -> tuple[str, float]:
+        """Return the ranker with the most evidence that it beats every other, and the p-value of this claim."""
+        if len(self.rankers) == 2:
             (pair,) = self.pairs
-            if pair.always_valid_p_value > self.alpha:
-                return None
-            return pair.a if pair.always_valid_lower > 0 else pair.b if pair.always_valid_upper < 0 else None
-        peak = np.zeros((n, n))
-        for (i, j), pair in zip(combinations(range(n), 2), self.pairs, strict=True):
-            peak[i, j], peak[j, i] = pair.log_evidence
-        best = shown_best(peak, thresholds(self.alpha, n))
-        return self.rankers[best] if best >= 0 else None
+            return pair.a if pair.mean > 0 else pair.b, pair.always_valid_p_value
+        weakest = dict.fromkeys(self.rankers, math.inf)
+        for pair in self.pairs:
+            for name, evidence in zip((pair.a, pair.b), pair.log_evidence, strict=True):
+                weakest[name] = min(weakest[name], evidence)
+        best = max(self.rankers, key=weakest.__getitem__)
+        return best, p_value_of_best(weakest[best], len(self.rankers))
 
     def more_queries(self) -> float:
         """Return the number of further queries until the leader is expected to be the ``fixed_sample_winner``: 0 if it
@@ -221,7 +227,8 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain numbers, strings and lists; infinity becomes None for JSON."""
-        more = {"winner": self.winner, "more_queries": self.more_queries()}
+        names = ("winner", "winner_p_value")
+        more = {name: getattr(self, name) for name in names} | {"more_queries": self.more_queries()}
         return _plain(asdict(self) | more)
 
 
@@ -246,7 +253,8 @@ def analyse(
         :func:`~structsvm.clicks.read_team_draft_table` for a table.
     test : {"t", "z", "sign", "wilcoxon"}
         The test that decides; the result contains the p-values of all tests. In place of "t" and "z", an exact test
-        decides below 30 queries (or clusters) with a difference (``PairComparison.test``). "wilcoxon" requires a
+        decides below 30 queries (or clusters) with a difference (``PairComparison.test``). "wilcoxon" is the signed
+        rank test of :func:`structsvm.metrics.compare`, exact for up to 50 values that are not zero; it requires a
         statistic that is symmetric for indifferent users: team draft, balanced or document constraints. "sign" counts
         randomised wins if outcomes are fractional.
     alpha : float, default=0.05

@@ -1,9 +1,9 @@
 """Statistics of a growing log, with a state of bounded size.
 
 :func:`~structsvm.online.statistics.analyse` depends on a log without clusters only through the counts of the values of
-the statistic: a few dozen numbers for team draft. The state also keeps the largest capital so far, so that a decision
-is final: by Ville's inequality, the probability that any look gives a wrong decision is at most alpha. Impressions must
-be added in the order in which they were shown, each with all its clicks.
+the statistic: a few dozen numbers for team draft. The state also keeps which claims "a beats b" were shown and when, so
+that a decision is final: by Ville's inequality, the probability that any look gives a wrong decision is at most alpha.
+Impressions must be added in the order in which they were shown, each with all its clicks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_positive
 from structsvm.common.portable.arrays import dot
-from structsvm.common.portable.elementary import exp, log
+from structsvm.common.portable.elementary import log
 from structsvm.online.evidence.always_valid import counted_sequence, log_capitals
+from structsvm.online.evidence.bets import evidence_path, p_value_of_best, thresholds
 from structsvm.online.impressions.shown import Shown
 from structsvm.online.interleaving.by_name import NAMES, interleaver
 from structsvm.online.interleaving.crediting import credit_lists, differences
@@ -43,15 +44,9 @@ class _Pair:
     """Number of occurrences of each value of the statistic."""
     wins: int = 0
     losses: int = 0
-    peak: float = 0.0
-    """Logarithm of the largest capital against mean 0 so far."""
-    peak_n: int = 0
-    peak_sign: int = 0
-    """Number of impressions at the peak, and the sign of the mean at the peak, which gives the favoured ranker."""
-    crossed_n: int | None = None
-    """Number of impressions at which the capital first reached one over alpha."""
-    crossing: tuple[float, int] | None = None
-    """Logarithm of the capital and sign of the mean at impression ``crossed_n``; used only while a batch is added."""
+    shown: list[tuple[int, float] | None] = field(default_factory=lambda: [None, None])
+    """For each of the rankers, when it was shown to beat the other: the number of impressions, and the logarithm of the
+    evidence."""
     rng: np.random.Generator | None = None
     """Generator that randomises wins and losses, for methods with fractional outcomes."""
 
@@ -88,10 +83,6 @@ class RunningStatistics:
         """Bound of the statistic of an impression, known in advance."""
         bound: float = self._interleaver.bound(self.length, len(self.rankers))
         return bound
-
-    def p_values(self) -> list[float]:
-        """Return the smallest always-valid p-value so far for each pair of rankers, corrected by Holm's method."""
-        return list(CORRECTIONS["holm"](exp([-pair.peak for pair in self._pairs])).tolist())
 
     def sequences(self) -> list[tuple[float, float, float, float]]:
         """Return mean, always-valid interval and corrected p-value of each pair, as in :meth:`analysis`."""
@@ -163,7 +154,7 @@ class RunningStatistics:
                 "cells": sorted(pair.cells.items()),
                 "wins": pair.wins,
                 "losses": pair.losses,
-                "peak": [pair.peak, pair.peak_n, pair.peak_sign, pair.crossed_n],
+                "shown": pair.shown,
                 "rng": None if pair.rng is None else pair.rng.bit_generator.state,
             }
             for pair in self._pairs
@@ -194,7 +185,10 @@ class RunningStatistics:
             for pair, kept in zip(running._pairs, state["pairs"], strict=True):
                 pair.cells = {float(value): int(count) for value, count in kept["cells"]}
                 pair.wins, pair.losses = kept["wins"], kept["losses"]
-                pair.peak, pair.peak_n, pair.peak_sign, pair.crossed_n = kept["peak"]
+                # states of earlier versions lack "shown": a claim is then shown again by the next impressions
+                pair.shown = [
+                    None if one is None else (one[0], one[1]) for one in kept.get("shown", pair.shown)
+                ]
                 if pair.rng is not None:
                     pair.rng.bit_generator.state = kept["rng"]
         except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -204,21 +198,14 @@ class RunningStatistics:
         return running
 
     def _add_pair(self, pair: _Pair, values: Float, outcome: Float) -> None:
-        # The capital depends on the counts of the earlier values, not on their order, and is computed after each new
-        # impression, so the peak does not depend on how a log is divided into batches.
-        before, counts = _table(pair.cells)
-        capital = log_capitals(before / self.bound, counts, values / self.bound)
-        best = int(np.argmax(capital))
-        sums = dot(before, counts) + values.cumsum()
-        if capital[best] > pair.peak:
-            pair.peak, pair.peak_n = float(capital[best]), self.n_impressions + best + 1
-            pair.peak_sign = int(np.sign(sums[best]))
-        if pair.crossed_n is None:
-            above = np.flatnonzero(capital >= -log(self.alpha))
-            if above.size:
+        # The evidence depends on the counts of the earlier values, not on their order, and is computed after each new
+        # impression, so the decision does not depend on how a log is divided into batches.
+        threshold, evidence = self._evidence(pair, values)
+        for side, path in enumerate(evidence):
+            above = np.flatnonzero(path >= threshold)
+            if pair.shown[side] is None and above.size:
                 first = int(above[0])
-                pair.crossed_n = self.n_impressions + first + 1
-                pair.crossing = float(capital[first]), int(np.sign(sums[first]))
+                pair.shown[side] = self.n_impressions + first + 1, float(path[first])
         # add the new values to the table, whose size is the number of distinct values
         for value, count in zip(*np.unique(values, return_counts=True), strict=True):
             pair.cells[float(value)] = pair.cells.get(float(value), 0) + int(count)
@@ -226,28 +213,31 @@ class RunningStatistics:
         pair.wins += int((signs > 0).sum())
         pair.losses += int((signs < 0).sum())
 
+    def _evidence(self, pair: _Pair, values: Float) -> tuple[float, Float]:
+        """Return the threshold of a claim, and the evidence for each of two rankers after each of the new values.
+
+        The evidence is that of :attr:`Analysis.winner`, with the bound that is known in advance.
+        """
+        before, counts = _table(pair.cells)
+        if len(self.rankers) > 2:
+            shares, following = ((1.0 + each / self.bound) / 2.0 for each in (before, values))
+            return thresholds(self.alpha, len(self.rankers))[0], evidence_path(shares, counts, following)
+        capital = log_capitals(before / self.bound, counts, values / self.bound)
+        sums = dot(before, counts) + values.cumsum()
+        return -log(self.alpha), np.where([sums > 0, sums < 0], capital, -np.inf)
+
     def _decide(self) -> None:
-        """Set the decision if the smallest p-values so far show that a ranker beats every other ranker."""
-        if len(self._pairs) == 1 and self._pairs[0].crossing is not None:
-            # with two rankers, the decision refers to the impression at which the capital crossed 1 / alpha, not to the
-            # end of its batch
-            capital, sign = self._pairs[0].crossing
-            if sign:
-                winner = self.rankers[0 if sign > 0 else 1]
-                p = float(exp([-capital])[0])
-                self.decision = {"winner": winner, "n": self._pairs[0].crossed_n, "p": p}
-                return
-        # with more rankers, the winner is the ranker that the corrected p-values favour in all its pairs
-        wins = dict.fromkeys(self.rankers, 0)
-        pairs = list(zip(self._pairs, self.p_values(), strict=True))
-        for pair, p in pairs:
-            if p <= self.alpha and pair.peak_sign:
-                wins[pair.names[0 if pair.peak_sign > 0 else 1]] += 1
-        for name, n in wins.items():
-            if n == len(self.rankers) - 1:
-                own = [(pair, p) for pair, p in pairs if name in pair.names]
-                at = max(pair.peak_n for pair, _ in own)  # levels differ between pairs: use the last peak
-                self.decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
+        """Set the decision if a ranker is shown to beat every other ranker."""
+        claims: dict[str, list[tuple[int, float] | None]] = {name: [] for name in self.rankers}
+        for pair in self._pairs:
+            for name, shown in zip(pair.names, pair.shown, strict=True):
+                claims[name].append(shown)
+        for name, own in claims.items():
+            if None not in own:
+                numbers, evidence = zip(*filter(None, own), strict=True)
+                n, p = max(numbers), p_value_of_best(min(evidence), len(self.rankers))
+                if self.decision is None or n < self.decision["n"]:
+                    self.decision = {"winner": name, "n": n, "p": p}
 
 
 def _table(cells: Mapping[float, int]) -> tuple[Float, NDArray[np.int64]]:

@@ -97,7 +97,9 @@ def lines(results: Results) -> Iterator[str]:
 
 def headline(results: Results) -> str:
     """Return the result in words: the best method, the methods that perform equally well, and the baseline."""
-    first, tests = results.measures.report[0], results.tests
+    first, tests = results.leading, results.tests
+    if first in results.constant:
+        return "No measure depends on the ranking of the test queries: nothing distinguishes the methods."
     means = {m.name: f"{m.mean(first):.4f}" for m in results.methods}
     measure = f"{first} on {len(results.methods[0].query_ids)} test queries"
     return pages.best_said(tests.best, means, measure, n_tests=tests.n, baseline=results.baseline)
@@ -106,7 +108,7 @@ def headline(results: Results) -> str:
 def page(results: Results, title: str) -> str:
     """Return the report: tables, measure against C, differences by query."""
     columns, rows = table(results)
-    first, best = results.measures.report[0], results.tests.best.first
+    first, best = results.leading, results.tests.best.first
     with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
     return pages.render(
         "cli/studies/folds/page.html",

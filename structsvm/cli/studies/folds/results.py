@@ -43,7 +43,7 @@ from structsvm.metrics.significance import Leaders, leaders
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
-_FORMAT = 7  # increase when the content of a cell, or its computation, changes
+_FORMAT = 8  # increase when the content of a cell, or its computation, changes
 
 
 @dataclass(frozen=True)
@@ -184,24 +184,30 @@ class Results:
         return self.baselines[0]
 
     def against_baseline(self, method: MethodResult) -> Comparison:
-        """Compare a method with the first baseline by the first measure (two-tailed Wilcoxon test over queries)."""
+        """Compare a method with the first baseline by the leading measure (two-tailed Wilcoxon test over queries)."""
         base = next(m for m in self.methods if m.name == self.baseline)
-        return compare(*(m.result(self.measures.report[0]) for m in (method, base)))
+        return compare(*(m.result(self.leading) for m in (method, base)))
 
     @property
-    def same_for_all(self) -> list[str]:
-        """The measures in which all of several methods have the same value on each query."""
-        report = self.measures.report if len(self.methods) > 1 else ()
-        values = {name: [method.per_query(name) for method in self.methods] for name in report}
-        return [name for name, (first, *others) in values.items() if all((first == o).all() for o in others)]
+    def constant(self) -> list[str]:
+        """The reported measures that no ranking of the test queries changes."""
+        cells = self.methods[0].cells
+        return [
+            name for name in self.measures.report if all(name in cell["test"]["constant"] for cell in cells)
+        ]
+
+    @property
+    def leading(self) -> str:
+        """The measure that names the best method: the first that depends on the ranking of the test queries."""
+        return next(
+            (name for name in self.measures.report if name not in self.constant), self.measures.report[0]
+        )
 
     @cached_property
     def tests(self) -> Tests:
         """The paired tests of the methods against the baselines and the best method."""
-        report = self.measures.report
-        return tests_of(
-            {(name, m.name): m.result(name) for name in report for m in self.methods}, self.baselines
-        )
+        values = {(name, m.name): m.result(name) for name in self.measures.report for m in self.methods}
+        return tests_of(values, self.baselines, self.leading)
 
 
 def estimate_of_search(results: Results, baseline: Float | None = None) -> Estimate | None:
@@ -292,19 +298,21 @@ class Tests(NamedTuple):
     """Tests of the methods against each baseline, measure by measure."""
 
     best: Leaders
-    """The best method by the first measure, and the p-values of its differences from the others."""
+    """The best method by the leading measure, and the p-values of its differences from the others."""
 
     n: int
     """Number of tests: distinct combinations of a measure and two methods."""
 
 
-def tests_of(values: Mapping[tuple[str, str], EvaluationResult], baselines: Sequence[str]) -> Tests:
+def tests_of(
+    values: Mapping[tuple[str, str], EvaluationResult], baselines: Sequence[str], leading: str
+) -> Tests:
     """Compare all methods with the baselines, and the best with all others, given results by measure and method.
 
-    Holm's correction is for all tests.
+    The best is that of the measure ``leading``. Holm's correction is for all tests.
     """
     measures, methods = (list(dict.fromkeys(names)) for names in zip(*values, strict=True))
-    best = leaders({name: values[measures[0], name].per_query for name in methods})
+    best = leaders({name: values[leading, name].per_query for name in methods})
     p_of: dict[tuple[str, frozenset[str]], float] = {}
     pairs = []
     for measure in measures:
@@ -333,10 +341,10 @@ def tests_of(values: Mapping[tuple[str, str], EvaluationResult], baselines: Sequ
                     )
                 )
                 p_of[measure, frozenset((method, baseline))] = test.p_value
-    others = {name: (measures[0], frozenset((best.first[0], name))) for name in best.p_values}
+    others = {name: (leading, frozenset((best.first[0], name))) for name in best.p_values}
     for name, pair in others.items():
         if pair not in p_of:
-            p_of[pair] = compare(values[measures[0], best.first[0]], values[measures[0], name]).p_value
+            p_of[pair] = compare(values[leading, best.first[0]], values[leading, name]).p_value
     adjusted = dict(zip(p_of, holm(list(p_of.values())).tolist(), strict=True)) if p_of else {}
     corrected = [t._replace(holm=adjusted[t.measure, frozenset((t.method, t.baseline))]) for t in pairs]
     best = best._replace(p_values={name: adjusted[pair] for name, pair in others.items()})
@@ -541,7 +549,9 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     if data.test is not None:
         scores = chosen.model.predict(data.test.X, qid=data.test.qid)
         values = {name: measures.values(name, data.test, scores) for name in measures.report}
-        tested = _tested(data.test, values)
+        labels = data.test.y, data.test.qid
+        constant = [name for name in measures.report if not distinguishes(name, *labels, **measures.rules)]
+        tested = _tested(data.test, values) | {"constant": constant}
     return {
         "grid": grid_tried,
         "validation": validation.tolist(),
