@@ -9,14 +9,10 @@ metrics``, and for clicks ``interleaver -> shown list -> user -> credit -> outco
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-if TYPE_CHECKING:
-    from structsvm.online.impressions.shown import Shown
-    from structsvm.online.interleaving.crediting import ClickedLists, Credits
 
 __all__ = [
     "Bandit",
@@ -42,6 +38,8 @@ __all__ = [
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Rankings = Sequence[Sequence[Hashable]]
+Shown = TypeVar("Shown")
+"""Record of a shown list: ``online.interleaving.Shown`` for the methods of the package."""
 
 
 @runtime_checkable
@@ -225,7 +223,7 @@ class Bandit(Protocol):
     def from_json(cls, text: str) -> Any: ...
 
 
-class Interleaver(Protocol):
+class Interleaver(Protocol[Shown]):
     """A method that merges rankings (best document first) and credits rankers for clicks; it holds only settings.
 
     ``show`` merges rankings into a list of at most ``length`` documents; ``distribution`` returns all records that
@@ -241,7 +239,7 @@ class Interleaver(Protocol):
     def distribution(self, rankings: Rankings, length: int = 10) -> list[tuple[Shown, float]]: ...
     def credit(self, shown: Shown, clicks: ArrayLike) -> Float: ...
     def outcome(self, shown: Shown, clicks: ArrayLike) -> Float: ...
-    def credit_many(self, lists: ClickedLists) -> Credits: ...
+    def credit_many(self, lists: Any) -> Any: ...
     def bound(self, length: int, n_rankers: int) -> float: ...
 
 

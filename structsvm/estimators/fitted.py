@@ -18,11 +18,11 @@ from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import completed, name_here
 from structsvm.common.names import plain_name
-from structsvm.common.notebook import html_by
 from structsvm.features.input_rows import check_width, naming, rows_for, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
+from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float, Int
 
 _log = logging.getLogger("structsvm")

@@ -4,10 +4,10 @@ import math
 from typing import NamedTuple
 
 from structsvm.common.checks import BadInput, check_fraction, check_positive, counted
-from structsvm.common.notebook import html_by
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import Comparison, comparison_of
 from structsvm.metrics.tests import mean_of
+from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float
 from structsvm.queries import warn_user
 

@@ -11,8 +11,8 @@ from scipy import sparse
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.names import feature_names
-from structsvm.common.notebook import html_by
 from structsvm.metrics.evaluation import evaluate, evaluate_part, measure_name
+from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, split_qid
 

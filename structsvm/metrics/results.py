@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.checks import check_fraction, counted
+from structsvm.common.checks import BadInput, check_fraction, counted
 from structsvm.common.frames import frame
-from structsvm.common.notebook import html_by
 from structsvm.metrics.tests import UNBOUNDED, mean_of
+from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float
 
 
@@ -52,6 +52,20 @@ class EvaluationResult:
         note = f", {left_out} left out" if left_out else ""
         queries = counted(query=self.per_query.size - left_out)
         return f"EvaluationResult({self.name} {self.mean:.4f}, {queries}{note})"
+
+    def paired(self, other: "EvaluationResult") -> tuple[Float, Float]:
+        """Return the values of this and of another result, in the order of these queries."""
+        if self.name != other.name:
+            raise BadInput(
+                "a and b", f"expected results of one measure, got {self.name!r} and {other.name!r}"
+            )
+        row_of = {query: row for row, query in enumerate(other.query_ids.tolist())}
+        ids = dict.fromkeys(self.query_ids.tolist())
+        for name, own, others in (("a", ids, row_of), ("b", row_of, ids)):
+            lonely = next((query for query in own if query not in others), None)
+            if lonely is not None:
+                raise BadInput("a and b", f"expected the same queries, but {lonely!r} is in {name} only")
+        return self.per_query, other.per_query[[row_of[query] for query in ids]]
 
     def interval(self, *, level: float = 0.95) -> tuple[float, float]:
         """Return Student's t interval of the mean over queries, clipped to the range of the measure.

@@ -9,10 +9,10 @@ import numpy as np
 
 from structsvm.common.checks import check_choice
 from structsvm.common.frames import frame
-from structsvm.common.notebook import html_by
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import Comparison, Test, compare
 from structsvm.metrics.tests import holm
+from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float
 
 _MARK = "†"

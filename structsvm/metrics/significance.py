@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
-from structsvm.common.notebook import html_by
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.tests import (
     DECIMALS,
@@ -24,6 +23,7 @@ from structsvm.metrics.tests import (
     student,
     wilcoxon,
 )
+from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float
 
 Test = Literal["wilcoxon", "t", "sign", "randomization"]
@@ -210,15 +210,7 @@ def paired(a: Any, b: Any) -> tuple[Float, Float]:
         )
     if not isinstance(a, EvaluationResult):
         return np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if a.name != b.name:
-        raise BadInput("a and b", f"expected results of one measure, got {a.name!r} and {b.name!r}")
-    row_of = {query: row for row, query in enumerate(b.query_ids.tolist())}
-    ids = dict.fromkeys(a.query_ids.tolist())
-    for name, own, others in (("a", ids, row_of), ("b", row_of, ids)):
-        lonely = next((query for query in own if query not in others), None)
-        if lonely is not None:
-            raise BadInput("a and b", f"expected the same queries, but {lonely!r} is in {name} only")
-    return a.per_query, b.per_query[[row_of[query] for query in ids]]
+    return a.paired(b)
 
 
 LEVEL = 0.05

@@ -121,12 +121,10 @@ def against_C(
     ('log', [[1.0, 0.7]])
     """
     if hasattr(Cs, "scores_") and hasattr(Cs, "Cs_"):
-        from structsvm.metrics.evaluation import measure_name
-
         search = Cs
         Cs, values = search.Cs_, _means(search) if values is None else values
         chosen = search.C_ if chosen is None else chosen
-        measure = measure_name(search._measured()) if measure is None else measure
+        measure = search.scoring_ if measure is None else measure
     elif values is None:
         raise BadInput("values", "expected a value for each C", "or pass a fitted StructuralRankerCV")
     grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
@@ -193,13 +191,14 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
     """
     if measure is None:
         measure = getattr(values, "name", "average precision")
-    if other is not None:
-        from structsvm.metrics.significance import paired
-
-        a, b = paired(values, other)
+    results = [hasattr(one, "per_query") for one in (values, other)]
+    if all(results):
+        a, b = values.paired(other)
         values = a - b
-    elif hasattr(values, "per_query"):
+    elif any(results):
         raise BadInput("other", "a second result to compare with is required")
+    elif other is not None:
+        values = np.asarray(values, dtype=np.float64) - np.asarray(other, dtype=np.float64)
     return _draw(figures.differences(values, measure=measure), ax)
 
 

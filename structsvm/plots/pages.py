@@ -15,10 +15,10 @@ Longer pages are jinja2 templates in the folder of the code that fills them, ren
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -28,9 +28,6 @@ from structsvm.plots import drawing
 from structsvm.plots.colours import COLOURS
 from structsvm.plots.figures import Bars, Figure, Lines, Matrix
 from structsvm.plots.figures import Series as Series
-
-if TYPE_CHECKING:
-    from structsvm.metrics.significance import Leaders
 
 
 class Column(NamedTuple):
@@ -63,34 +60,9 @@ def p_said(p: float) -> str:
     return f"p < {p_value(p)[1:]}" if p < 1e-4 else f"p = {p_value(p)}"
 
 
-def tests_said(n: int) -> str:
-    """Return a description of the test and, for several comparisons, of its correction."""
-    text = "two-tailed Wilcoxon test over the queries"
-    return f"{text}, corrected for {n} comparisons by Holm's method" if n > 1 else text
-
-
 def listed(names: Sequence[str]) -> str:
     """Join names with commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def best_said(
-    best: Leaders, means: Mapping[str, str], measure: str, *, n_tests: int = 0, baseline: str = ""
-) -> str:
-    """Return a sentence with the best systems, those not significantly different, and the baseline if it is worse."""
-    verb = "has" if len(best.first) == 1 else "equally have"
-    text = f"{listed(best.first)} {verb} the best mean {measure}, {means[best.first[0]]}"
-    if not best.p_values:
-        return f"{text}."
-    shown = {name: f"{name} ({means[name]}, {p_said(p)})" for name, p in best.p_values.items()}
-    findings = []
-    if baseline in shown and baseline not in best.level:
-        findings.append(f"significantly better than the baseline {shown[baseline]}")
-    if best.level:
-        findings.append(f"no significant difference from {listed([shown[name] for name in best.level])}")
-    elif len(shown) > 1 or not findings:
-        findings = ["significantly better than each of the others"]
-    return f"{text}: {'; '.join(findings)} ({tests_said(n_tests or len(shown))})."
 
 
 def page(title: str, *pieces: str, lead: str = "") -> str:

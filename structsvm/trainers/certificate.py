@@ -13,8 +13,8 @@ import numpy as np
 from structsvm.common.checks import BadInput, check_C
 from structsvm.common.compiling import clock
 from structsvm.common.frames import frame
-from structsvm.common.notebook import html_by
 from structsvm.common.portable.arrays import norm
+from structsvm.plots.html_by import html_by
 from structsvm.protocols import Callback, Float, Progress
 from structsvm.queries import warn_user
 

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.machine import count_threads, in_threads
-from structsvm.common.notebook import html_by
 from structsvm.common.records import plain
 from structsvm.online.simulation import runs
 from structsvm.online.simulation.checkpoint import Checkpoint, fingerprint
+from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float, Int
 
 _LONGEST = 10**18

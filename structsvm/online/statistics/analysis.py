@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.common.frames import frame
-from structsvm.common.notebook import html_by
 from structsvm.common.portable.arrays import dot
 from structsvm.metrics import tests
 from structsvm.online.clicklog import ClickLog, Impression
@@ -27,6 +26,7 @@ from structsvm.online.interleaving.by_name import interleaver
 from structsvm.online.statistics import significance
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.online.statistics.sample_size import units_needed
+from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float, Int
 
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.online.clicklog import Click, Impression
+from structsvm.online.impressions.shown import Shown
 from structsvm.protocols import ClickModel, Interleaver
 from structsvm.queries import QueryData
 
@@ -18,7 +19,7 @@ _SECONDS_OF_DWELL = 20.0
 def simulate_log(
     data: QueryData,
     scores: ArrayLike,
-    interleaver: Interleaver,
+    interleaver: Interleaver[Shown],
     click_model: ClickModel,
     n_impressions: int,
     *,

@@ -1,5 +1,6 @@
 """The result of a demonstration as a table, as a sentence, and as a self-contained HTML page."""
 
+from structsvm.cli.studies.best import best_said
 from structsvm.cli.studies.demo.task import Outcome
 from structsvm.metrics import compare
 from structsvm.metrics.significance import leaders
@@ -29,7 +30,7 @@ def headline(outcome: Outcome) -> str:
     best = leaders({system.name: system.per_query for system in shown})
     means = {system.name: f"{system.mean:.4f}" for system in shown}
     measure = f"average precision on {shown[0].per_query.shape[0]} test queries"
-    return pages.best_said(best, means, measure, baseline=outcome.baseline.name)
+    return best_said(best, means, measure, baseline=outcome.baseline.name)
 
 
 def page(outcome: Outcome) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from structsvm.cli.studies.best import best_said
 from structsvm.cli.studies.diversity.comparison import WITH_LABELS, DiversityResult
 from structsvm.metrics.significance import leaders
 from structsvm.plots import pages
@@ -54,7 +55,7 @@ def headline(result: DiversityResult) -> str:
     blind = "do not know the subtopics and " * (len(rivals) < len(result.chosen))
     n = len(result.labelled.sets)
     text = f"Of {len(rivals)} methods that {blind}choose {result.limit} for each of {n} queries,"
-    return " ".join([text, pages.best_said(best, means, MEASURES[result.loss]), *seen_in_training(result)])
+    return " ".join([text, best_said(best, means, MEASURES[result.loss]), *seen_in_training(result)])
 
 
 def seen_in_training(result: DiversityResult) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.cli.studies.best import best_said
 from structsvm.cli.studies.folds.results import MethodResult, PairedTest, Results, remarks
 from structsvm.cli.terminal import table_lines
 from structsvm.common.records import plain
@@ -102,7 +103,7 @@ def headline(results: Results) -> str:
         return "No measure depends on the ranking of the test queries: nothing distinguishes the methods."
     means = {m.name: f"{m.mean(first):.4f}" for m in results.methods}
     measure = f"{first} on {len(results.methods[0].query_ids)} test queries"
-    return pages.best_said(tests.best, means, measure, n_tests=tests.n, baseline=results.baseline)
+    return best_said(tests.best, means, measure, n_tests=tests.n, baseline=results.baseline)
 
 
 def page(results: Results, title: str) -> str:
