@@ -1,13 +1,8 @@
 """The experiments on the baselines: their parts by hand, and one small run from end to end that resumes."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy import stats
-
-from structsvm.metrics import evaluate
-from structsvm.queries import QueryData
 
 
 @pytest.fixture
@@ -69,81 +64,6 @@ def test_intervals(lcra):
     assert found.wide / found.narrow == pytest.approx(np.sqrt((1 / 5 + 3 / 7) / (1 / 5)))
 
 
-def test_a_run_resumes_and_says_the_same(lcra, argv, monkeypatch, tmp_path):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(lcra, "QUICK", tiny(lcra))
-    monkeypatch.setattr(lcra, "data_sets", lambda run: [(lcra.MADE, lcra.make_views(0, 30, 8, 4))])
-    argv(f"lcra_letor --quick --runs 2 --out {tmp_path}")
-    lcra.main()
-    first = json.loads((tmp_path / "lcra_letor.json").read_text())
-    monkeypatch.setattr(lcra, "trial", None)  # nothing is computed again
-    lcra.main()
-    again = json.loads((tmp_path / "lcra_letor.json").read_text())
-    for record in (first, again):
-        for part in record["parts"].values():
-            del part["cpu seconds"]
-    timeless = [{k: v for k, v in record.items() if "seconds" not in k} for record in (first, again)]
-    assert timeless[0] == timeless[1]
-    text = (tmp_path / "lcra_letor.md").read_text()
-    assert "LCRA-1-5 – SPD-MV" in text
-    assert (tmp_path / "lcra_letor.png").exists()
-
-
 @pytest.fixture
 def gradients(load):
     return load("lambdarank_gradients")
-
-
-@pytest.mark.slow
-def test_smoothed_gradient_is_that_of_the_smoothed_measure(gradients):
-    data = gradients.beyond_linear(0, n_queries=10, length=8)
-    scene = gradients.Scene(data, data.X, ("ndcg@10",))
-    w = np.random.default_rng(1).normal(size=10)
-    samples = gradients.smoothed_gradients(scene, w, 3000, np.random.default_rng(2))[:, 0]
-    g = samples.mean(axis=0)
-    error = samples.std(axis=0, ddof=1) / np.sqrt(3000)
-    assert abs(g @ w) < 1e-9 * np.linalg.norm(w)  # along w no ranking changes
-
-    # the smoothed measure itself, by its definition, a little up and down one direction across w
-    u = gradients.across(w, np.random.default_rng(3))
-    u /= np.linalg.norm(u)
-    size, h, values = gradients.SMOOTHING / np.sqrt(10), 0.02, []
-    rng = np.random.default_rng(4)
-    for _ in range(3000):
-        z = size * gradients.across(w, rng)
-        up, down = (w + s * h * np.linalg.norm(w) * u + z for s in (1, -1))
-        values.append((scene.values(up)[0] - scene.values(down)[0]) / (2 * h))
-    slope, slack = np.mean(values), np.std(values, ddof=1) / np.sqrt(3000)
-    assert abs(slope) > 4 * slack  # there is something to agree on
-    assert g @ u == pytest.approx(
-        slope, abs=4 * (slack + float(np.sqrt((error**2) @ (u**2)))) + 0.05 * abs(slope)
-    )
-
-
-def test_values_are_those_of_training(gradients):
-    data = gradients.beyond_linear(0, n_queries=20, length=8)
-    scores = data.X[:, 0]
-    _, values = gradients.forces(scores, data.y, data.offsets, gradients.Utility.of("ndcg@10"))
-    assert gradients.measured("ndcg@10", data, scores) == pytest.approx(values.mean())
-    assert evaluate("ndcg@10", data.y, scores, qid=data.qid).mean != pytest.approx(values.mean())
-
-
-def test_ways_to_choose_a_linear_ranker_by_hand(load):
-    """Two splits, with a test part of one query whose relevant document is the second of three."""
-    linear = load("linear_search")
-    test = QueryData.from_arrays(np.zeros((3, 1)), np.array([0.0, 1, 0]), np.zeros(3))
-    means, scores = np.zeros((2, 8, 11)), np.zeros((8, 11, 3))
-    means[:, 3, 2] = 0.6  # values and percentiles together are a choice of their own
-    means[0, 1, 3], means[1, 1, 3], means[1, 4, 5] = 0.5, 0.1, 0.4
-    means[0, 0, 0] = means[1, 0, 0] = 0.3  # with several deals as good as the first: 0.3 against 0.3 and 0.2
-    scores[1, 3], scores[4, 0], scores[0, 0] = [1, 0, 0], [0, 3, 0], [0, 1, 2]
-    values = np.random.default_rng(0).random((8, 11, 2))
-    found = {"means": means, "one_se": np.full((2, 8), 2), "scores": scores, "values": values}
-    by_name = linear.by_strategy([found], [test], 0)
-    np.testing.assert_array_equal(by_name["best mean"], values[[1], 3])
-    np.testing.assert_array_equal(by_name["one standard error"], values[[1], 2])
-    np.testing.assert_array_equal(by_name["best mean of 2 deals"], values[[0], 0])
-    np.testing.assert_array_equal(by_name["values and percentiles"], values[[3], 2])
-    # scores 1, 4, 2: the best C of the others is the first, where all but that of the fifth choice are zero
-    assert by_name["average"][0].tolist() == [1.0, 1.0]
-    assert linear.by_strategy([found], [test], 1)["best mean"].tolist() == [values[4, 5].tolist()]

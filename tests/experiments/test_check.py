@@ -139,43 +139,6 @@ def test_every_experiment_has_a_page_and_a_row_in_the_readme(check):
     assert [name for name in EXPERIMENTS if f"| `{name}.py` |" not in rows] == []
 
 
-class Stopped(Exception):
-    """Raised instead of running an experiment."""
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_without_its_data_a_script_says_which_are_missing(name, load, argv, tmp_path, monkeypatch, capsys):
-    """The message names each missing data folder in one line, with its source."""
-    module = load(name)
-    common = module.Experiment.__init__.__globals__
-    original = module.Experiment.__init__
-
-    def stop(run, *args, **kwargs):
-        original(run, *args, **kwargs)
-        if name not in {"letor_folds", "lcra_letor"}:  # other data are looked for first
-            raise Stopped
-
-    monkeypatch.setattr(module.Experiment, "__init__", stop)
-    argv(f"{name}.py --quick --data {tmp_path}/none --out {tmp_path}/out")
-    with pytest.raises((SystemExit, Stopped)) as ended:
-        module.main()
-    said = capsys.readouterr().err.splitlines()
-    known = re.findall(r"(?m)^\| `(\w+)` \|", (FOLDER.parent / "data" / "README.md").read_text())
-    source = (FOLDER / f"{name}.py").read_text()
-    reads = {folder for folder in known if f'"{folder}"' in source}
-    reads |= {"letor4_mq2008"} if re.search(r"\b(mq2008|feature_matrix)\(", source) else set()
-    reads |= {"preference_matrices"} if re.search(r"\bmatrix\(", source) else set()
-    reads |= {"lightgbm_rank"} if "lightgbm_example" in source else set()
-    assert {line.split()[1] for line in said} == reads
-    for line in said:
-        folder = line.split()[1]
-        assert line.startswith(f"{name}: {folder} is not in {tmp_path}/none: ")
-        assert line.endswith(f"{common['source'](folder)}; see data/README.md")
-    if ended.type is SystemExit:
-        assert ended.value.code == common["WITHOUT_DATA"]
-        assert reads
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_quick_form_runs_and_gives_the_same_with_two_threads(name, check, shared_data, tmp_path):

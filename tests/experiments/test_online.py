@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import online
 from tests.refusing import rejected
 
 FOLDER = Path(__file__).parents[2] / "experiments"
@@ -79,45 +78,6 @@ def test_parts_in_full_and_interrupted_work(common, argv, tmp_path):
     argv("trial --quick --full third")
     with pytest.raises(SystemExit):
         begin()
-
-
-@pytest.mark.parametrize(
-    ("name", "part", "n_pieces"),
-    [("relative_confidence_sampling", "growth", 5), ("multi_dueling", "table_1", 8)],
-)
-def test_interrupted_scripts_go_on_from_there(name, part, n_pieces, load, argv, monkeypatch, tmp_path):
-    """After Ctrl-C in the third simulation, the same command reuses the first two and gets the same numbers."""
-    module = load(name)
-    if name == "multi_dueling":
-        monkeypatch.setattr(module, "SYNTHETIC", ("1good5poor", "geom6"))
-    made = []
-    plain = online.simulate
-    done_before = []
-
-    def counted(*arguments, **options):
-        done_before.append(options["checkpoint"].exists())
-        if len(done_before) == 3:
-            raise KeyboardInterrupt
-        result = plain(*arguments, **options)
-        made.append(result.regret[:, -1].tolist())
-        return result
-
-    monkeypatch.setattr(online, "simulate", counted)
-    argv(f"{name} --quick --runs 1 --only {part} --data {tmp_path} --out {tmp_path}/out")
-    with pytest.raises(KeyboardInterrupt):
-        module.main()
-    first = list(made)
-    assert done_before == [False] * 3
-    module.main()
-    again = done_before[3:]
-    assert again == [True, True, *[False] * (n_pieces - 2)]
-    assert made[2:4] == first
-    # each piece says what it cost, the interrupted one for both commands together
-    pieces = tmp_path / "out" / "parts" / f"{part}-quick-runs1-seed0"
-    assert sorted(path.name for path in pieces.glob("*.cpu")) == sorted(
-        f"{i + 1}.cpu" for i in range(n_pieces)
-    )
-    assert not list(tmp_path.glob("out/*.md"))  # only one part was asked for: no page
 
 
 def test_verdicts_are_kept_beside_the_page(common, argv, tmp_path):

@@ -51,41 +51,6 @@ def test_verdicts_name_figures_that_are_listed(index):
         assert len(found["figures"]) == 1 or all(row["part"] != "all" for row in found["figures"].values())
 
 
-def test_a_thesis_is_shown_by_chapter(index):
-    rows, items = [("**Table 2.1**: x",), ("**Figure 3.1**: x",)], [("OP 1, (2.3)",), ("OP 2",), ("(4.1)",)]
-    assert list(index.by_chapter(rows, items)) == [
-        ("### Chapter 2", rows[:1], items[:2]),
-        ("### Chapter 3", rows[1:], []),
-        ("### Chapter 4", [], items[2:]),
-    ]
-
-
-def test_a_figure_without_a_verdict_is_an_error(index):
-    paper = {"key": "p", "title": "P", "script": "s", "rows": [{"name": "Figure 1", "what": "it"}]}
-    said = {
-        "ours": "3 | 4",
-        "our length": "2",
-        "paper length": "9",
-        "verdict": "agrees",
-        "reason": "R.",
-        "part": "a",
-        "quick form": True,
-        "cpu seconds": 150,
-    }
-    found = {"s": {"command": "run s", "cpu seconds": 200, "figures": {"p: Figure 1": said}}}
-    text = index.page([paper], found)
-    row = r"| **Figure 1**: it | [agrees](results/s/s.md) | 3 \| 4 R. | quick form: 2; 9 | `s.py --only a` | 2 min |"
-    assert row in text
-    assert "Of 1 tables and figures: agrees 1." in text
-    assert "| `s.py` | `run s` | 3 min |" in text
-    assert "Together 0.1 hours" in text
-    more = index.page([paper], found, {"t": ("run t", 3600.0)})
-    assert "| `t.py` | `run t` | 60 min |" in more
-    assert "Together 1.1 hours" in more
-    with pytest.raises(KeyError, match=r"p: Figure 1: expected a verdict of s\.py"):
-        index.page([paper], {})
-
-
 ITEMS = [(paper["key"], item) for paper in PAPERS for item in paper["items"]]
 
 

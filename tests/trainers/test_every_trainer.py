@@ -2,18 +2,17 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from structsvm.readers import make_ranking
 from structsvm.trainers.block_dual import BlockDual, cache_size
 from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
-from structsvm.trainers.choosing_solver import _pull, largest_C
+from structsvm.trainers.choosing_solver import largest_C
 from structsvm.trainers.contract import Options, Start
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import sample, sweep
+from structsvm.trainers.passes import sample
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.segment_search import sampled_factor
 from tests.refusing import refused, rejected, rejections
@@ -146,14 +145,6 @@ def test_bad_weights():
         rejected(r"weights(\[0\])?: expected", make_problem, weights=weights)
 
 
-def test_the_rule_of_auto():
-    assert 1.0 <= largest_C(make_problem(n_queries=12)) < 100.0
-    assert largest_C(make_problem(n_queries=9)) == 0.0
-    assert largest_C(make_problem(n_queries=10)) > 0.0
-    few = make_problem(n_queries=12)
-    assert largest_C(few) * _pull(few) == pytest.approx(20.0, rel=1e-12)
-
-
 @pytest.mark.parametrize("csr", [False, True])
 @pytest.mark.parametrize("n_queries", [12, 300, 3000])
 def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
@@ -271,19 +262,6 @@ def test_a_step_without_curvature_is_taken_where_it_gains():
     assert fit.dual == pytest.approx(fit.primal, rel=1e-9)
 
 
-def test_a_plane_of_sparse_rows_takes_the_features_of_its_query(monkeypatch):
-    # three queries of four rows, two features each
-    X = sparse.csr_matrix(np.kron(np.eye(3), np.ones((4, 2))))
-    X.resize((12, 5000))
-    problem = bind((X, np.tile([1.0, 0, 0, 0], 3), np.arange(4) * 4))
-    assert problem.support[0].tolist() == [0, 2, 4, 6]
-    monkeypatch.setattr("structsvm.trainers.block_dual.MEMORY", 8 * 6 * 5)
-    problem.n_bytes = 0
-    assert cache_size(problem) == 5
-    problem.n_bytes = 8 * 6 * 14
-    assert cache_size(problem) == 7
-
-
 def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
     monkeypatch.setattr("structsvm.trainers.block_dual.MEMORY", 100)
     problem = make_problem()
@@ -313,29 +291,6 @@ def test_descent_ahead_gives_the_same_bytes_for_any_number_of_threads(monkeypatc
     check_same_bytes(fits)
 
 
-@pytest.mark.parametrize("ahead", [0, 2])
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_sweep_asks_for_the_point_as_many_steps_ahead_as_told(ahead, n_jobs):
-    problem = make_problem(n_queries=20, n_jobs=n_jobs)
-    direction = np.random.default_rng(0).normal(size=5)
-    asked = []
-
-    def point():
-        asked.append(len(taken))
-        return len(taken) * direction
-
-    taken = []
-    for first, last, loss, joint in sweep(problem, point, 3, ahead=ahead):
-        w = asked[len(taken)] * direction
-        expected_loss, expected_joint = np.empty(last - first), np.empty((last - first, 5))
-        problem.query_cuts(w, first, last, expected_loss, expected_joint)
-        np.testing.assert_array_equal(loss, expected_loss)
-        np.testing.assert_array_equal(joint, expected_joint)
-        taken.append(first)
-    assert taken == list(range(0, 20, 3))
-    assert asked == [max(0, k - ahead) for k in range(7)]
-
-
 @pytest.mark.parametrize("C", [0.1, 10.0])
 @pytest.mark.parametrize("off", [0.85, 0.95, 1.0, 1.1])
 def test_length_of_the_weights_from_a_sample_is_the_best_on_that_sample(C, off):
@@ -352,12 +307,6 @@ def test_length_of_the_weights_from_a_sample_is_the_best_on_that_sample(C, off):
 
     best = minimize_scalar(value_of, bounds=(0.01, 30), method="bounded", options={"xatol": 1e-6})
     assert value_of(sampled_factor(problem, C, w)) == pytest.approx(best.fun, rel=5e-4)  # two secant steps
-
-
-def test_too_few_queries_or_no_weights_keep_their_length():
-    problem = make_problem(n_queries=1023)
-    assert sampled_factor(problem, 1.0, np.ones(5)) == 1.0
-    assert sampled_factor(make_problem(n_queries=1024), 1.0, np.zeros(5)) == 1.0
 
 
 @pytest.mark.parametrize("max_passes", range(1, 8))

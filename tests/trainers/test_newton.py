@@ -147,15 +147,3 @@ def test_part_of_chunks_equals_the_problem_of_its_queries(monkeypatch):
     assert fit.primal == pytest.approx(zero.primal, rel=1e-12)
     np.testing.assert_allclose(fit.w, zero.w, atol=1e-6)
     assert fit.n_passes < zero.n_passes
-
-
-def test_few_queries_and_those_without_weight_have_no_part(monkeypatch):
-    X, y, offsets = make_rows(n_queries=40)
-    assert make_problem(X, y, offsets).part(8) is None
-    monkeypatch.setattr(passes, "_LEAST_TASKS", 1)
-    weights = np.zeros(40)
-    weights[-1] = 1.0
-    problem = RankingProblem(X, offsets, SquaredPairs().bind(y, offsets), weights=weights)
-    problem.chunk = 1
-    assert problem.part(5) is None
-    assert problem.part(1).weights.tolist() == weights.tolist()

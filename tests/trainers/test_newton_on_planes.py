@@ -135,43 +135,6 @@ def test_sums_are_those_of_the_twin(seed, sparse_rows, task, monkeypatch):
         assert problem.search(planes.loss - products, problem.products(-step), mu, w, -step) == 0.0
 
 
-@pytest.mark.parametrize("least", [0.0, 0.05, 0.3, 1.0])
-def test_shares_too_small_go_to_the_heaviest_plane(least):
-    planes = random_planes(0, n=40)
-    with module._threads(1) as run:
-        problem = module._Smoothed(planes, run)
-        share, _ = problem.softmax(planes.loss - problem.products(np.full(4, 0.3)), 0.3)
-    kept, active = module._noticeable(share, planes.used, least)
-    for q, n in enumerate(planes.used):
-        p = np.append(1.0 - share[q, :n].sum(), share[q, :n])  # the zero plane first
-        expected = np.where(p < least, 0.0, p)
-        expected[p.argmax()] = 1.0 - np.delete(expected, p.argmax()).sum()
-        np.testing.assert_allclose(kept[q, :n], expected[1:], atol=1e-12)
-        assert (kept[q, n:] == 0).all()
-        assert (q in active) == (np.count_nonzero(expected) > 1)
-
-
-@pytest.mark.parametrize("covered", [0, 1])
-def test_small_shares_count_where_few_planes_cover_the_features(covered, monkeypatch):
-    """Of the two planes of a query, only the one with the smaller share has the second feature."""
-    monkeypatch.setattr(module, "_COVERED", covered)
-    planes = Planes(  # with covered = 1 two planes were needed, and one is left
-        np.array([[1.0, 0.0], [1.0, 1.0]]),
-        np.array([0, 2]),
-        np.empty(0, dtype=np.int64),
-        np.ones((1, 2)),
-        np.array([2]),
-        np.array([1.0]),
-    )
-    share = np.array([[0.995, 0.005]])
-    with module._threads(1) as run:
-        problem = module._Smoothed(planes, run)
-        problem.products(np.zeros(2))
-        step = problem.newton_step(share, np.array([0.0, 1.0]), 1e-3)
-    curvature = 1.0 + (0.005 * 0.995 / 1e-3 if covered else 0.0)
-    assert step == pytest.approx(np.array([0.0, -1.0 / curvature]), rel=1e-9)
-
-
 def cvxpy_optimum(planes, m, signs=None):
     import cvxpy
 
@@ -225,13 +188,6 @@ def test_bounds_with_signs_where_they_cut_steps_off(monkeypatch):
         n_close += found.gap <= 1e-3 * optimum
     assert n_cut >= 3
     assert n_close >= 15
-
-
-def test_tasks_are_stretches_of_about_so_many_numbers(monkeypatch):
-    monkeypatch.setattr(module, "_TASK", 5)
-    assert module._split(np.array([3, 3, 3, 3])) == [(0, 2), (2, 4)]
-    assert module._split(np.array([20, 1, 1])) == [(0, 1), (1, 3)]
-    assert module._split(np.array([], dtype=np.int64)) == []
 
 
 def make_data(n=1200, csr=False, seed=0, m=6):
@@ -331,21 +287,6 @@ def test_bounds_on_a_path_are_recomputed_where_no_pass_was_made_too(n, loss):
     assert min(passes) == 0 or n < 100
 
 
-@pytest.mark.parametrize(("mu", "enough"), [(1.0, 0.9), (0.01, 1.01)])
-def test_enough_ends_newton_steps(mu, enough):
-    """Steps end once ``enough``, a value below the optimum, is reached; if it is above, they end at the centre."""
-    planes = random_planes(0)
-    full = minimise(planes, np.zeros(4), 1e-9, mu)
-    value = bound(planes, full.alpha, 4)
-    part = minimise(planes, np.zeros(4), 1e-9, mu, enough=enough * value)
-    assert 0 < part.n_steps < full.n_steps
-    if enough < 1:
-        assert bound(planes, part.alpha, 4) >= enough * value
-    else:
-        np.testing.assert_array_equal(part.centre, full.centre)
-        assert 0 <= value - bound(planes, part.alpha, 4) <= part.gap < 0.01 * value
-
-
 def test_few_queries_take_newton_steps_after_many_passes(solved):
     problem = make_problem(PositionNDCG(5), n=60)
     easy = frank_wolfe(problem, 0.1)
@@ -358,17 +299,3 @@ def test_few_queries_take_newton_steps_after_many_passes(solved):
     reference = one_slack(problem, 1e3, Options(tol=1e-3, max_passes=2000))
     assert fit.dual <= reference.primal
     assert reference.dual <= fit.primal
-
-
-@pytest.mark.parametrize(("m", "solves"), [(80, True), (81, False)])
-def test_wide_problems_of_few_queries_take_no_newton_steps(m, solves, solved):
-    with pytest.warns(match="relative duality gap"):
-        frank_wolfe(make_problem("mrr", n=20, m=m), 1e3, Options(tol=1e-9, max_passes=44))
-    assert bool(solved) == solves
-
-
-def test_the_rule_on_sizes():
-    assert pays(make_problem(n=100))
-    assert not pays(make_problem(n=99))
-    assert pays(make_problem(n=200, m=100))
-    assert not pays(make_problem(n=200, m=101))

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from structsvm import OrdinalSVM, StructuralRanker, StructuralRankerCV, TreeRanker
-from structsvm.cli.studies.folds import Training
-from structsvm.cli.studies.folds.methods import walk
 from structsvm.readers import make_ranking
-from structsvm.trainers import NothingLearnedWarning, RankingProblem, fit_path, train
+from structsvm.trainers import NothingLearnedWarning, fit_path, train
 from tests.trainers.problems import LOSS_NAMES, SOLVERS, bind
 
 DATA = make_ranking(40, 12, 3, random_state=0)
@@ -67,18 +65,6 @@ def test_a_path_is_judged_by_its_largest_C():
         assert len(caught) == 1
 
 
-def test_the_value_at_zero_is_found_in_doubt_only_and_without_the_rows(monkeypatch):
-    problem, asked = problem_of("map"), []
-    at_zero, score = RankingProblem.loss_at_zero, problem._score
-    monkeypatch.setattr(RankingProblem, "loss_at_zero", lambda self: asked.append("loss") or at_zero(self))
-    monkeypatch.setattr(problem, "_score", lambda *args: asked.append("rows") or score(*args))
-    train(problem, 10.0, solver="frank_wolfe")
-    assert "loss" not in asked
-    with pytest.warns(NothingLearnedWarning):
-        train(problem, 1e-7, solver="frank_wolfe")
-    assert asked[-1] == "loss"
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -102,13 +88,4 @@ def test_the_folds_of_a_search_are_not_judged_but_the_model_that_is_trained_in_t
     StructuralRankerCV(Cs=[1e-7, 1.0], cv=2, loss="map").fit(DATA.X, DATA.y, qid=DATA.qid)
     with pytest.warns(NothingLearnedWarning) as caught:
         StructuralRankerCV(Cs=[1e-8, 1e-7], cv=2, loss="map").fit(DATA.X, DATA.y, qid=DATA.qid)
-    assert len(caught) == 1
-
-
-@pytest.mark.parametrize("method", ["svm-map", "ordinal"])
-def test_a_comparison_judges_the_largest_C(method):
-    options = method, [1e-7, 1.0], DATA, DATA, Training(), None
-    assert len(list(walk(*options))) == 2
-    with pytest.warns(NothingLearnedWarning, match="C=1e-07") as caught:
-        list(walk(method, [1e-8, 1e-7], DATA, DATA, Training(), None))
     assert len(caught) == 1

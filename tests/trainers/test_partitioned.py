@@ -24,7 +24,6 @@ from structsvm.trainers.partitioned.columns import Column, Columns
 from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
-from structsvm.trainers.segment_search import flat
 from tests.refusing import refusals, refused, rejected
 from tests.trainers.problems import LOSS_NAMES, bind, check_same_bytes, make_rows, objective
 
@@ -144,18 +143,6 @@ def test_bounds_hold_whatever_partitions_remember(happens, C):
     parts = Faulty(split(data, [40, 60]), happens)
     fit = train_partitioned(parts, C, solver="partitioned", tol=1e-3, max_passes=400)
     check_honest(fit, bind(data), C)
-
-
-def test_answers_that_are_given_twice_do_no_harm():
-    data = make_data()
-
-    class Twice(SerialPartitions):
-        def each(self, method, payloads):
-            super().each(method, payloads)
-            return super().each(method, payloads)
-
-    fit = train_partitioned(Twice(split(data, [20])), 30.0, solver="partitioned", tol=1e-5)
-    check_honest(fit, bind(data), 30.0, 1e-5)
 
 
 def test_cuts_take_over_where_rounds_bring_nothing():
@@ -317,28 +304,6 @@ def test_the_slope_between_two_points_is_that_of_all_queries_where_all_are_sampl
         assert (share, above) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("slope", "start", "where"),
-    [
-        (lambda t: t - 0.25, -0.25, 0.25),
-        (lambda t: np.exp(3 * t) - 3.0, -2.0, np.log(3) / 3),
-        (lambda t: np.sqrt(t) - 0.3, -0.3, 0.09),
-        (lambda t: t - 2.0, -2.0, 1.0),  # still downhill at the end
-        (lambda t: t + 1.0, 1.0, 1.0),  # uphill from the start: no segment to search
-    ],
-)
-def test_where_a_slope_vanishes(slope, start, where):
-    trials = []
-    t = flat(start, lambda t: trials.append(t) or slope(t))
-    assert t == pytest.approx(where, abs=0.1 if where < 1 else 0)
-    assert len(trials) <= 5
-    # each trial but the first lies between the last ones on either side
-    for i, trial in enumerate(trials[1:], 1):
-        below = max([0.0, *(u for u in trials[:i] if slope(u) < 0)])
-        above = min(u for u in trials[:i] if slope(u) > 0)
-        assert below < trial < above
-
-
 def test_certificates_along_segments_where_rounds_bring_little():
     """With a large C and many small partitions, the last passes are only certificates; each improves the weights."""
     data = make_data(1100, m=20)
@@ -410,16 +375,6 @@ def test_a_checkpoint_resumes_the_fit(tmp_path, at):
     assert fit.primal == pytest.approx(whole.primal, rel=1e-6)
 
 
-def test_a_checkpoint_goes_on_with_other_partitions_of_the_same_data(tmp_path):
-    data, path = make_data(120), tmp_path / "fit.checkpoint"
-    with pytest.warns(ConvergenceWarning):
-        stopped = trained(data, [40, 60], 30.0, tol=1e-6, max_passes=4, checkpoint=path)
-    fit = trained(data, [50], 30.0, tol=1e-6, checkpoint=path)
-    assert fit.n_passes > stopped.n_passes
-    assert fit.history[: len(stopped.history)] == stopped.history
-    check_honest(fit, bind(data), 30.0, 1e-6)
-
-
 def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     data, path = make_data(120), tmp_path / "fit.checkpoint"
 
@@ -470,31 +425,6 @@ def test_a_checkpoint_that_needs_no_more_passes_is_no_certificate_of_other_rows(
             trained(after, borders, 30.0, checkpoint=path, **options)
         assert path.read_bytes() == kept
         path.unlink()
-
-
-@pytest.mark.parametrize("options", [{"tol": 0.1}, {"tol": 1e-9, "max_passes": 4}], ids=["tol", "passes"])
-def test_a_checkpoint_that_needs_no_more_passes_is_measured_once(tmp_path, options):
-    data, path = make_data(120), tmp_path / "fit.checkpoint"
-    before = made_by(data, path, tol=1e-9, max_passes=4)
-    parts = Asked(split(data, [40, 60]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = train_partitioned(parts, 30.0, solver="partitioned", checkpoint=path, **options)
-    assert parts.asked.count("certify") == 1
-    assert fit.n_passes == 5
-    assert fit.gap <= before
-    assert fit.primal == pytest.approx(objective(bind(data), 30.0, fit.w), rel=1e-12)
-    assert path.exists() == (not fit.converged)
-
-
-def test_an_interrupt_before_the_rows_were_measured_keeps_nothing(tmp_path):
-    data, path = make_data(120), tmp_path / "fit.checkpoint"
-    made_by(data, path, tol=1e-9, max_passes=4)
-    for at in (2, 3):
-        parts = Asked(split(data, [40, 60]), at, KeyboardInterrupt())
-        with pytest.raises(KeyboardInterrupt):
-            train_partitioned(parts, 30.0, solver="partitioned", checkpoint=path)
-    assert path.exists()
 
 
 @pytest.mark.parametrize(
@@ -559,13 +489,3 @@ def test_partitions_that_do_not_fit_bound():
         fit_path_partitioned(SerialPartitions(split(make_data(), [20])), [])
     with pytest.raises(BadInput, match="expected folds of the queries"):
         list(fit_path_partitioned(SerialPartitions(split(make_data(), [20])), [1.0], fold=1))
-
-
-def test_the_rule_of_auto():
-    data = make_data()
-    for few, borders, C, chosen in (
-        (data, [20], 1.0, "partitioned"),
-        (data, [20], 1e4, "one_slack"),
-        (make_data(8), [4], 1.0, "one_slack"),
-    ):
-        assert trained(few, borders, C, solver="auto").solver == chosen

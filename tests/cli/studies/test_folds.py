@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 
-import joblib
 import numpy as np
 import pytest
 
@@ -29,7 +28,6 @@ from structsvm.cli.studies.folds import (
 )
 from structsvm.cli.studies.folds.methods import walk
 from structsvm.cli.studies.folds.page import as_records, page
-from structsvm.common import compiling
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor
@@ -344,58 +342,3 @@ def test_an_error_in_a_process_names_the_cell(tmp_path):
     (tmp_path / "b.txt").write_text("1 qid:2 1:1\n0 qid:2 1:0\n")
     fold = Fold("here", Part((tmp_path / "a.txt",)), Part((tmp_path / "b.txt",)))
     rejected("here, svm-map: y: no query carries a constraint", run, [fold], ["svm-map"], [1.0], n_jobs=2)
-
-
-def test_the_clock_of_candidates_stands_still_while_kernels_are_compiled(monkeypatch, tmp_path):
-    """Training times exclude compilation."""
-    monkeypatch.setattr(compiling, "_state", compiling._State())
-    now = [100.0]
-    monkeypatch.setattr(compiling.time, "perf_counter", lambda: now[0])
-
-    def models(*_):
-        for C in (0.1, 1.0):
-            now[0] += 2.0
-            compiling.begun(tmp_path, usual=True)
-            now[0] += 50.0
-            compiling.ended()
-            yield C, StructuralRanker(C=C)
-
-    monkeypatch.setitem(walk.__globals__, "_models", models)
-    data = make_ranking(4, 5, 2, random_state=0)
-    walked = walk("svm-map", [0.1, 1.0], data, data, Training(), None)
-    assert [candidate.seconds for candidate in walked] == [2.0, 2.0]
-
-
-def test_processes_are_started_only_where_they_pay(folder, tmp_path, monkeypatch):
-    started = []
-
-    real = joblib.Parallel
-
-    def parallel(n_jobs, **options):
-        started.append(n_jobs)
-        return real(n_jobs=1, **options)
-
-    monkeypatch.setattr("joblib.Parallel", parallel, raising=True)
-    folds = find_folds(folder)
-    total = sum(results.estimated_seconds(fold, "acc", 2) for fold in folds)
-    for limit in (1.01 * total, 0.99 * total):
-        monkeypatch.setattr(results, "PROCESSES_PAY_FROM", limit)
-        run(folds, ["acc"], [0.1, 1.0], n_jobs=2, work=tmp_path / str(limit))
-    assert started == [1, 2]
-    run(folds, ["acc"], [0.1, 1.0], n_jobs=2, work=tmp_path / str(limit))  # all found: nothing to do
-    assert started == [1, 2, 1]
-
-
-def test_estimates_are_by_size_and_method(tmp_path):
-    data = make_ranking(40, 8, 5, random_state=0)
-    write_letor(data, tmp_path / "rows.txt")
-    write_letor(data, tmp_path / "rows.txt.gz")
-    size = (tmp_path / "rows.txt").stat().st_size / 1e6
-    (fold, *_) = find_folds(tmp_path / "rows.txt", n_folds=4)
-    assert len(fold.train.queries) == 20
-    assert results.estimated_seconds(fold, "svm-map", 3) == pytest.approx(0.01 * 3 * size / 2)
-    assert results.estimated_seconds(fold, "lambdarank", 3) == pytest.approx(0.2 * size / 2)
-    assert results.estimated_seconds(fold, "best-feature", 3) == pytest.approx(0.01 * size / 2)
-    (packed, *_) = find_folds(tmp_path / "rows.txt.gz", n_folds=4)
-    bytes_ = (tmp_path / "rows.txt.gz").stat().st_size
-    assert results.estimated_seconds(packed, "lcra", 1) == pytest.approx(0.1 * 5 * bytes_ / 1e6 / 2)
