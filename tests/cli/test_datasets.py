@@ -1,10 +1,9 @@
 """``structsvm datasets``: the commands list, make and describe."""
 
-import subprocess
-import sys
-
 import pandas as pd
 import pytest
+
+from tests.cli.test_commands import standard_input
 
 
 def test_list_make_and_describe(cli):
@@ -36,10 +35,8 @@ def test_describe_takes_tables(name, cli):
     assert cli.json("datasets describe", name) == found
 
 
-def test_a_table_on_the_standard_input_is_refused_with_the_remedy(tmp_path):
-    command = [sys.executable, "-m", "structsvm", "train", "-", "--output", str(tmp_path / "m.npz")]
-    rows = "label,qid,a\n1,q,0.5\n"
-    done = subprocess.run(command, input=rows, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.endswith("a table has to be a file whose name ends in .csv, .tsv or .parquet\n")
+def test_a_table_on_the_standard_input_is_refused_with_the_remedy(cli, tmp_path):
+    with standard_input(b"label,qid,a\n1,q,0.5\n"):
+        error = cli.refuses("train - --output m.npz")
+    assert error.endswith("a table has to be a file whose name ends in .csv, .tsv or .parquet")
     assert not list(tmp_path.iterdir())

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,7 @@ from structsvm.features import Level, soft_subtopics
 from structsvm.metrics import subtopic_recall, weighted_subtopic_loss
 from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
 from structsvm.readers.candidate_sets import LabelledSets
+from tests.cli.test_commands import standard_input
 
 
 @pytest.fixture(scope="module")
@@ -168,12 +167,10 @@ def test_apply_writes_choices_reasons_and_a_run(made, model, cli):
     assert any(word.startswith("near ") for e in lines[0]["chosen"] for word, *_ in e["words"])
 
 
-@pytest.mark.slow
 def test_the_standard_input_is_a_file_like_any_other(made, model, cli):
     cli("diversify apply", model, made, "-o file.jsonl")
-    command = [sys.executable, "-m", "structsvm", "diversify", "apply", model, "-", "-o", "stdin.jsonl"]
-    done = subprocess.run(command, input=made.read_bytes(), capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    with standard_input(made.read_bytes()):
+        cli("diversify apply", model, "- -o stdin.jsonl")
     assert Path("stdin.jsonl").read_bytes() == Path("file.jsonl").read_bytes()
 
 

@@ -15,6 +15,7 @@ import structsvm
 from structsvm import load
 from structsvm.metrics import compare, evaluate
 from structsvm.readers import make_ranking, open_store, read_qrels, read_queries, read_run, write_letor
+from tests.cli.test_commands import standard_input
 from tests.refusing import rejected
 
 NAMES = ("bm25", "age", "links", "title")
@@ -270,24 +271,16 @@ def test_invalid_names_of_measures_are_refused(name):
 # --- pipes, help, completion ---
 
 
-def shell(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "structsvm", *map(str, arguments)], capture_output=True, timeout=600, **options
-    )
-
-
-@pytest.mark.slow
 def test_scores_go_to_standard_output(room, cli):
     cli(f"train {room}/rows.txt -o m.npz")
     cli(f"predict m.npz {room}/rows.txt -o s")
     expected = Path("s").read_text()
     assert cli(f"predict m.npz {room}/rows.txt -o -") == expected
     packed = gzip.compress((room / "rows.txt").read_bytes())
-    piped = shell("predict", "m.npz", "-", "-o", "/dev/stdout", input=packed)
-    assert (piped.returncode, piped.stderr, piped.stdout.decode()) == (0, b"", expected)
-    # wrong input: nothing is printed
-    piped = shell("predict", "m.npz", "-", "-o", "-", input=packed[:-20])
-    assert (piped.returncode, piped.stdout, piped.stderr.count(b"\n")) == (2, b"", 1)
+    with standard_input(packed):
+        assert cli("predict m.npz - -o -") == expected
+    with standard_input(packed[:-20]):  # wrong input: nothing is printed
+        cli.refuses("predict m.npz - -o -")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of a shell")
@@ -299,7 +292,7 @@ def test_a_reader_that_leaves_early_is_no_error(cli):
     cli("predict m.npz rows.txt -o scores")
     reader, writer = os.pipe()
     os.close(reader)
-    for arguments in ("predict m.npz rows.txt -o -", "--help", "train --help"):
+    for arguments in ("predict m.npz rows.txt -o /dev/stdout", "--help"):
         command = [sys.executable, "-m", "structsvm", *arguments.split()]
         left = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=600)
         assert (left.returncode, left.stderr) == (141, b"")
@@ -317,10 +310,10 @@ def test_short_help_and_its_lists(cli):
     ("words", "offered"),
     [("structsvm ", "evaluate"), ("structsvm interleave ", "analyse"), ("structsvm train --sc", "--scale")],
 )
-def test_shell_completion(words, offered):
+def test_shell_completion(words, offered, cli, monkeypatch):
     """Complete the words as the script that ``--show-completion bash`` prints does."""
     position = str(len(words.split(" ")) - 1)
     asked = {"_STRUCTSVM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": position}
-    found = shell(env={**os.environ, **asked})
-    assert found.returncode == 0
-    assert offered in found.stdout.decode().split()
+    for name, value in asked.items():
+        monkeypatch.setenv(name, value)
+    assert offered in cli().split()

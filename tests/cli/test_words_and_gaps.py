@@ -279,19 +279,13 @@ def test_repeated_names_of_columns_add_up(cli):
     assert "--features a,a: expected distinct names" in said
 
 
-@pytest.mark.parametrize("form", ["csv", "text"])
-def test_methods_of_trees_alone_take_gaps_as_they_are(products, cli, monkeypatch, form):
+def test_methods_of_trees_alone_take_gaps_as_they_are(products, cli, monkeypatch):
     """A search gets the scores of ``train --trees``; with a linear method, missing values are an error."""
     from structsvm.cli.studies.folds import lightgbm_ranker
 
     pytest.importorskip("lightgbm")
     monkeypatch.setattr(lightgbm_ranker, "MOST_TREES", 10)
     source = f"{products}/train.csv --qid query --features price,stock"
-    if form == "text":
-        known = read_queries(products / "train.csv", qid="query", features=("price", "stock"), fill=np.nan)
-        rows = zip(known.y, known.qid, known.X, strict=True)
-        Path("t.txt").write_text("".join(f"{y:g} qid:{q} 1:{a} 2:{b}\n" for y, q, (a, b) in rows))
-        source = "t.txt"
     options = "--folds 3 --jobs 1 --C 1 --work work --method"
     assert "--fill" in cli.refuses(f"compare {source} {options} tree,map")
     for command in (

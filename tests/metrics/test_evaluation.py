@@ -291,7 +291,7 @@ SMALL = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(rows=SMALL, relevance=st.sampled_from([1, 2]), convention=st.sampled_from(sorted(CONVENTIONS)))
 def test_the_average_is_that_of_all_orders(rows, relevance, convention):
     options = {"convention": convention, "relevance": relevance, "max_grade": 4}
@@ -306,23 +306,6 @@ def test_the_average_is_that_of_all_orders(rows, relevance, convention):
         expected = 0.0 if of_orders[0] is None else np.mean(of_orders)
         found = evaluate_part(name, *zip(*rows, strict=True), qid=0, ties="average", **options)
         assert found.result.mean == pytest.approx(expected, abs=1e-12), name
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_average_is_that_of_sampled_orders(name):
-    rng = np.random.default_rng(5)
-    y, s, qid = rng.integers(0, 4, 90), rng.integers(0, 3, 90), np.repeat([0, 1], [30, 60])
-    orders = (rng.permutation(90) for _ in range(400))
-    values = []
-    for p in orders:
-        found = evaluate(name, y[p], s[p], qid=qid[p], ties="row")
-        values.append(found.per_query[np.argsort(found.query_ids)])
-    error = np.std(values, axis=0) / 20
-    exact = evaluate(name, y, s, qid=qid, ties="average").per_query
-    assert (np.abs(exact - np.mean(values, axis=0)) <= 4 * error + 1e-12).all()
-    mixed = rng.permutation(90)
-    other = evaluate(name, y[mixed], s[mixed], qid=qid[mixed], ties="average")
-    np.testing.assert_allclose(other.per_query[np.argsort(other.query_ids)], exact, rtol=1e-14)
 
 
 def test_a_constant_model_is_not_rewarded_for_the_order_of_rows():

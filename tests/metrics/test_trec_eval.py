@@ -47,7 +47,7 @@ def test_every_measure_equals_trec_eval_on_random_runs(level):
     pytrec_eval = pytest.importorskip("pytrec_eval")
     measures = {*WHOLE, "iprec_at_recall", *(f"{name}.{','.join(map(str, DEPTHS))}" for name in CUT)}
     names = [*WHOLE, *LEVELS, *(f"{name}_{k}" for name in CUT for k in DEPTHS)]
-    for seed in range(level * 110, level * 110 + 110):
+    for seed in range(level * 40, level * 40 + 40):
         qrels, run, (qid, docid, grades, scores, judged) = random_case(seed)
         truth = pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=level).evaluate(run)
         for name in names:

@@ -244,7 +244,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")  # the smallest C
-def test_killed_three_times_the_table_is_the_same(folder, tmp_path, capsys):
+def test_killed_twice_the_table_is_the_same(folder, tmp_path, capsys):
     """Send SIGKILL to the whole process group when a given number of cells exist."""
     grid = "0.001:100:6"
     command = [
@@ -268,8 +268,8 @@ def test_killed_three_times_the_table_is_the_same(folder, tmp_path, capsys):
     work = tmp_path / "work"
     rng = np.random.default_rng(0)
     seen: dict[str, tuple[int, bytes]] = {}
-    goals = sorted(rng.choice(np.arange(1, 19), 3, replace=False).tolist())
-    for goal, jobs in zip(goals, ("1", "2", "1"), strict=True):  # processes are slow to start
+    goals = sorted(rng.choice(np.arange(1, 19), 2, replace=False).tolist())
+    for goal, jobs in zip(goals, ("1", "2"), strict=True):  # processes are slow to start
         child = subprocess.Popen(
             [sys.executable, "-c", EVEN_FOR_SO_LITTLE, *command, "--jobs", jobs],
             stdout=subprocess.DEVNULL,

@@ -140,8 +140,6 @@ def test_same_duels_across_long_jumps(name: str) -> None:
     ("world", "horizon"),
     [
         (live_world("navigational", "team_draft", 4), 150),
-        (Utilities([0.3, 0.7, 0.5]), 250),
-        (Utilities([0.0, 0.9]), 150),
         (PreferenceMatrix(worst_case(5, 0.3)[::-1, ::-1]), 250),
     ],
 )

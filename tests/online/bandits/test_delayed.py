@@ -80,9 +80,9 @@ def regret(name, batch, horizon, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["rucb", "rmed1", "dts", "sparring"])
 def test_batches_cost_little_more_than_one_outcome_at_a_time(name):
-    one, *batches = (np.mean([regret(name, size, 3000, seed) for seed in range(4)]) for size in (1, 10, 100))
+    one, *batches = (np.mean([regret(name, size, 1500, seed) for seed in range(4)]) for size in (1, 10, 100))
     assert max(batches) <= 1.5 * one
 
 
