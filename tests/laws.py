@@ -1,4 +1,4 @@
-"""The mark of the many random cases of a law, of which the ordinary run tries a few hundred."""
+"""The mark of what ``.ci/run`` leaves out: ten thousand cases of a law, further processors, names of other Numbas."""
 
 import pytest
 

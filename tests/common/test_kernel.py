@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from structsvm.common.kernel import _Entries, kernel
+from tests.laws import LAW
 
 CALLEE = """
 from structsvm.common.kernel import kernel
@@ -52,7 +53,7 @@ def run(python):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cached_in", ["beside the file", "a folder of the user's"])
+@pytest.mark.parametrize("cached_in", ["beside the file", pytest.param("a folder of the user's", marks=LAW)])
 def test_an_edited_callee_is_compiled_anew_and_nothing_else(room, tmp_path, cached_in, run):
     directory = "" if cached_in == "beside the file" else str(tmp_path / "cache")
     assert run(room, NUMBA_CACHE_DIR=directory) == ["21", "0"]
@@ -84,7 +85,7 @@ sys.modules[given.__name__] = numba.core.{module} = renamed
 """
 
 
-@pytest.mark.parametrize("missing", PRIVATE)
+@pytest.mark.parametrize("missing", [PRIVATE[0], *(pytest.param(name, marks=LAW) for name in PRIVATE[1:])])
 def test_where_numba_lacks_a_name_its_own_compilation_and_cache_are_used(room, run, missing):
     module, name = missing.split(".")
     script = (
@@ -120,6 +121,7 @@ for bandit in ("rucb", "rcs", "rmed1", "mergerucb", "mdb", "savage"):
 
 
 @pytest.mark.slow
+@pytest.mark.law
 def test_fits_and_simulations_are_the_same_without_any_private_name(room, tmp_path, run):
     expected = run(room, "import warnings\n" + WORK)
     for missing in PRIVATE:

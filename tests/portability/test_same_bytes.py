@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from llvmlite import binding
 
+from tests.laws import LAW
+
 HERE = Path(__file__).parent
 WRITTEN = json.loads((HERE / "digests.json").read_text())
 
@@ -55,7 +57,7 @@ def test_this_processor(name, threads, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processor", NEEDS)
+@pytest.mark.parametrize("processor", [p if p == "generic" else pytest.param(p, marks=LAW) for p in NEEDS])
 def test_other_processors(processor, tmp_path):
     """Compile for another processor, with BLAS, NumPy's loops and the C library set to an old processor."""
     has = binding.get_host_cpu_features()
