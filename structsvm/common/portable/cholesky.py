@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable import arrays
 from structsvm.common.portable.sums import dot_at
 from structsvm.protocols import Float
 
@@ -24,6 +25,15 @@ def solve(A: Float, b: Float) -> Float:
     _factor(L)
     _solve(L, x)
     return x
+
+
+def shortest(A: Float, b: Float) -> Float:
+    """Return the shortest solution of ``A x = b``, where ``A`` is positive semidefinite and ``b`` is in its range."""
+    L = factor(A)
+    # A = L L', and the columns of independent rows of L are a basis of the range
+    L = L[:, np.diagonal(L) > 0.0]
+    inside = arrays.matmul(L.T, L)
+    return arrays.products(L, arrays.solve(inside, arrays.solve(inside, arrays.products(L.T, b))))
 
 
 def inverse(A: Float) -> Float:

@@ -21,13 +21,17 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice, check_number
 from structsvm.common.files import read_text, replacing
-from structsvm.common.portable.arrays import dot, matmul, norm, products, solve
+from structsvm.common.portable.arrays import combine, dot, matmul, norm, products, solve
+from structsvm.common.portable.cholesky import shortest
+from structsvm.common.portable.elementary import exp, expit, log1p
+from structsvm.common.portable.sums import gram
 from structsvm.common.records import plain
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.features import FEATURES, psi
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.protocols import Float
 
+_NEWTON_STEPS = 200
 _KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "needed_by_clicks")
 
 
@@ -50,12 +54,8 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     # total'w / sqrt(w' Sigma w) with the uncentred Sigma is an increasing function of the z-score, and largest at
     # Sigma^-1 total
     sigma = matmul(rows.T, rows) + ridge * np.eye(rows.shape[1])
-    if ridge:
-        w = solve(sigma, total)
-    else:  # sigma may be singular; total lies in its range
-        from scipy.linalg import pinvh
-
-        w = products(pinvh(sigma), total)
+    # without a ridge sigma may be singular; total lies in its range
+    w = solve(sigma, total) if ridge else shortest(sigma, total)
     return np.asarray(w / math.sqrt(dot(total, w)))
 
 
@@ -69,18 +69,26 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     check_number("ridge", ridge, 0)
     if not rows.any():
         raise BadInput("psi", "expected queries with clicks, but all rows are zero")
-    from sklearn.linear_model import LogisticRegression
-
-    # scikit-learn needs two classes: add the negated row of every query, and give each row half the weight
-    half = 0.5 * np.ones(2 * len(rows))
-    C = 1 / ridge if ridge else np.inf
-    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-8, max_iter=100_000)
-    labels = np.repeat([1, 0], len(rows))
     if ridge == 0 and _never_wrong(rows):
         problem = "the likelihood has no maximum, since the queries are separable"
         raise BadInput("ridge", problem, "pass ridge > 0", value=0)
-    model.fit(np.vstack([rows, -rows]), labels, sample_weight=half)
-    return np.asarray(model.coef_[0], dtype=np.float64)
+
+    def loss(w: Float) -> float:
+        margins = products(rows, w)
+        return float((np.maximum(-margins, 0) + log1p(exp(-np.abs(margins)))).sum()) + ridge / 2 * dot(w, w)
+
+    w = np.zeros(rows.shape[1])
+    for _ in range(_NEWTON_STEPS):
+        wrong = expit(-products(rows, w))
+        uphill = combine(wrong, rows) - ridge * w
+        curvature = gram((rows * (wrong * (1 - wrong))[:, None]).T, rows.T) + ridge * np.eye(len(w))
+        step = solve(curvature, uphill) if ridge else shortest(curvature, uphill)
+        if dot(uphill, step) <= 1e-14 * loss(w):
+            break
+        while loss(w + step) > loss(w):
+            step = step / 2
+        w = w + step
+    return w
 
 
 def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: float = 0.0) -> Float:
