@@ -1,6 +1,5 @@
 """The index of the papers: complete, up to date with the results, and with existing names."""
 
-import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -27,18 +26,6 @@ PAPERS = tomllib.loads((FOLDER / "papers.toml").read_text())["papers"]
 
 def test_page_is_up_to_date(index):
     assert index.build() == (FOLDER / "RESULTS.md").read_text()
-
-
-@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper["key"])
-def test_every_caption_of_the_papers_has_a_row(paper, shared_data):
-    text = shared_data().parent / "papers" / TEXTS[paper["key"]]
-    if not text.exists():
-        pytest.skip(f"needs the text of the paper, {text.name}, beside the public data sets")
-    captions = re.findall(r"(?m)(?:^|>|\. )\s*(Figure|Table) ?(\d+(?:\.\d+)?) ?[:.] ", text.read_text())
-    listed = [row["name"] for row in paper["rows"]]
-    assert captions
-    assert {" ".join(caption) for caption in captions} <= set(listed)
-    assert len(set(listed)) == len(listed)
 
 
 def test_verdicts_name_figures_that_are_listed(index):
@@ -74,27 +61,3 @@ def test_algorithms_and_equations_are_where_the_index_says(key, item, index):
     if "page" in item:
         assert item["name"].split(",")[0].split()[0] in ("Observation", "Lemma", "Theorem")
         assert (FOLDER.parent / item["page"]).exists()
-
-
-def test_every_algorithm_problem_theorem_and_equation_of_the_thesis_has_an_entry(shared_data):
-    """Names such as "OP 5" and "(3.8) to (3.13)", as they are numbered in the text."""
-    text = shared_data().parent / "papers" / TEXTS["thesis"]
-    if not text.exists():
-        pytest.skip(f"needs the text of the paper, {text.name}, beside the public data sets")
-    names = ", ".join(item["name"] for key, item in ITEMS if key == "thesis")
-    numbered = re.findall(r"\*\*(Algorithm|Theorem) (\d)|\b(OP) (\d)", text.read_text())
-    wanted = {f"{a or b}{n or m}" for a, n, b, m in numbered}
-    listed = {f"{kind}{n}" for kind, n in re.findall(r"(Algorithm|OP) (\d)", names)}
-    listed |= {
-        f"Theorem{n}"
-        for some in re.findall(r"Theorems? ([\d, and]+)", names)
-        for n in re.findall(r"\d", some)
-    }
-    assert wanted
-    assert wanted <= listed
-    equations = set()
-    for chapter, first, last in re.findall(r"\((\d)\.(\d+)\)(?: to \(\d\.(\d+)\))?", names):
-        equations |= {(int(chapter), n) for n in range(int(first), int(last or first) + 1)}
-    in_text = {(int(c), int(n)) for c, n in re.findall(r"quad \((\d)\.(\d+)\)", text.read_text())}
-    assert in_text
-    assert in_text <= equations
