@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli import paper, paths
+from structsvm.cli import paths
 from structsvm.cli.files import keep_names, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import (
@@ -212,8 +212,6 @@ def compare(
     as_json: AsJson = False,
     per_query: PerQuery = False,
     csv: Annotated[Path | None, "Write the table as CSV."] = None,
-    latex: Annotated[Path | None, "Write means and tests as LaTeX (booktabs)."] = None,
-    markdown: Annotated[Path | None, "Write means and tests as Markdown."] = None,
     report: Report = None,
     fail_if_worse: FailIfWorse = None,
 ) -> None:
@@ -225,11 +223,10 @@ def compare(
     ties and is exact for up to 50 other queries.
     """
     study.check(data)
-    paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
+    paths.check_outputs({"--csv": csv, "--report": report}, [data])
 
-    from structsvm.cli.studies.folds.page import as_records, lines, page, tests_table
-    from structsvm.cli.studies.folds.results import LEVEL, remarks, usual_report
-    from structsvm.plots.pages import measure_name
+    from structsvm.cli.studies.folds.page import as_records, lines, page
+    from structsvm.cli.studies.folds.results import remarks, usual_report
 
     measures = study.measures(metric or usual_report(study.methods))
     found = study.find(data, table)
@@ -238,12 +235,6 @@ def compare(
     _warn_unconverged(results, study.tol)
     if csv is not None:
         _write_csv(csv, results)
-    for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
-        if path is not None:
-            columns, rows, said = paper.means_table(results, LEVEL)
-            names, tests = tests_table(results.tests.pairs)
-            tests = [[measure_name(measure), *others] for measure, *others in tests]
-            paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
     for remark in remarks(results):
         note(f"{remark}; widen --C")
     for name in results.constant:

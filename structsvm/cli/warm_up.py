@@ -55,72 +55,52 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
 
     # enough queries for Newton's method to be used
     made = readers.make_ranking(130, 8, 4, grades=3, random_state=0)
-    y, qid = made.y, made.qid
-    dense = np.ascontiguousarray(made.X)
-    rows = sparse.csr_matrix(dense)
-    single = {"float32": dense.astype(np.float32), "sparse float32": rows.astype(np.float32)}
-    kinds: dict[str, Any] = {"float64": dense, "sparse": rows, **single}
+    y, qid, dense = made.y, made.qid, np.ascontiguousarray(made.X)
+    rows, single = sparse.csr_matrix(dense), dense.astype(np.float32)
+    kinds: dict[str, Any] = {
+        "": dense,
+        " sparse": rows,
+        " float32": single,
+        " sparse float32": rows.astype("f4"),
+    }
     wide = sparse.csr_matrix((rows.data, rows.indices, rows.indptr), (len(y), 300))
-
-    def ranker(X: Any, loss: str, **options: Any) -> None:
-        structsvm.StructuralRanker(loss, **({"C": 10.0} | options)).fit(X, y, qid=qid).score(X, y, qid=qid)
-
-    found: list[tuple[str, Callable[[], object]]] = []
-
-    def add(name: str, step: Callable[..., object], *arguments: Any, **options: Any) -> None:
-        found.append((name, partial(step, *arguments, **options)))
-
-    for kind, X in kinds.items():
-        for loss in LOSSES:
-            add(f"StructuralRanker {loss}, {kind}", ranker, X, loss.replace("@k", "@5"))
-        for solver in (name for name, trainer in TRAINERS.items() if "hinge" in trainer.supports):
-            add(f"StructuralRanker {solver}, {kind}", ranker, X, "map", solver=solver)
-        add(f"pairs, {kind}", _pairs, X, y, qid)
-        add(f"descents, {kind}", _descents, X, y, qid)
-    signs = {"monotone_constraints": [1, -1, 0, 0], "solver": "frank_wolfe", "tol": 1e-6}
-    add("signs", ranker, dense, "map", **signs)
-    add("signs, one_slack", ranker, dense, "map", positive=True, solver="one_slack")
-    add("many sparse features", ranker, wide, "map", solver="frank_wolfe", tol=1e-5)
-    for fit in (_paths, _trees, _grades, _binned):
-        add(fit.__name__.strip("_"), fit, dense, y, qid)
-    for step in (_sets, _clicks, _files, _online):
-        add(step.__name__.strip("_"), step)
-    return found
-
-
-def _pairs(X: Any, y: Any, qid: Any) -> None:
-    for loss in ("hinge", "squared_hinge"):
-        structsvm.PairwiseSVM(loss, C=10.0).fit(X, y, qid=qid)
-
-
-def _descents(X: Any, y: Any, qid: Any) -> None:
-    brief: Any = {"n_steps": 1000, "random_state": 0}
-    structsvm.PairwiseSGD(**brief).fit(X, y, qid=qid)
-    views = structsvm.CoRegularizedSGD(views=[[0, 1], [2, 3]], **brief)
-    views.fit(X, y, qid=qid, unlabeled=qid > qid.mean())
-    for utility in ("ndcg@10", "map", "mrr", "ranknet"):
-        structsvm.LambdaRank(utility, max_epochs=2, random_state=0).fit(X, y, qid=qid)
+    structural = partial(structsvm.StructuralRanker, C=10.0)
+    brief: dict[str, Any] = {"n_steps": 1000, "random_state": 0}
+    of_each_kind = [
+        *(structural(loss.replace("@k", "@5")) for loss in LOSSES),
+        *(structural(solver=name) for name, one in TRAINERS.items() if "hinge" in one.supports),
+        *(structsvm.PairwiseSVM(loss, C=10.0) for loss in ("hinge", "squared_hinge")),
+        *(
+            structsvm.LambdaRank(utility, max_epochs=2, random_state=0)
+            for utility in ("ndcg", "map", "mrr", "ranknet")
+        ),
+        structsvm.PairwiseSGD(**brief),
+        structsvm.CoRegularizedSGD(views=[[0, 1], [2, 3]], **brief),
+    ]
+    trees = {"n_trees": 4, "min_rows": 2, "random_state": 0}
+    models: list[tuple[Any, Any, str]] = [
+        *((model, X, kind) for kind, X in kinds.items() for model in of_each_kind),
+        (structural(monotone_constraints=[1, -1, 0, 0], solver="frank_wolfe", tol=1e-6), dense, ""),
+        (structural(positive=True, solver="one_slack"), dense, ""),
+        (structural(solver="frank_wolfe", tol=1e-5), wide, " with many sparse features"),
+        # a grid of two values does not warn about its ends
+        (structsvm.StructuralRankerCV("map", Cs=[0.1, 10.0], cv=2), dense, ""),
+        *((structsvm.TreeRanker(n_leaves=n, **trees), dense, "") for n in (4, 80)),
+        (structsvm.TreeRanker(n_leaves=4, solver="frank_wolfe", **trees), single, ""),
+        (structsvm.TreeRanker(n_leaves=80, solver="one_slack", **trees), single, ""),
+        (structsvm.OrdinalSVM(), dense, ""),
+        (structsvm.AccuracySVM(), dense, ""),
+    ]
+    return [
+        *((f"{model!r}{kind}", partial(_ranker, model, X, y, qid)) for model, X, kind in models),
+        ("binned", partial(_binned, dense, y, qid)),
+        *((step.__name__.strip("_"), step) for step in (_sets, _clicks, _files, _online)),
+    ]
 
 
-def _paths(X: Any, y: Any, qid: Any) -> None:
-    # a grid of two values does not warn about its ends
-    structsvm.StructuralRankerCV("map", Cs=[0.1, 10.0], cv=2).fit(X, y, qid=qid)
-
-
-def _trees(X: Any, y: Any, qid: Any) -> None:
-    for rows, n_leaves, solver in (
-        (X, 4, "auto"),
-        (X, 80, "auto"),
-        (X.astype("f4"), 4, "frank_wolfe"),
-        (X.astype("f4"), 80, "one_slack"),
-    ):
-        options: Any = {"n_leaves": n_leaves, "min_rows": 2, "solver": solver, "random_state": 0}
-        structsvm.TreeRanker(n_trees=4, **options).fit(rows, y, qid=qid).predict(rows)
-
-
-def _grades(X: Any, y: Any, qid: Any) -> None:
-    structsvm.OrdinalSVM().fit(X, y, qid=qid)
-    structsvm.AccuracySVM().fit(X, y, qid=qid)
+def _ranker(model: Any, X: Any, y: Any, qid: Any) -> None:
+    more = {"unlabeled": qid > qid.mean()} if isinstance(model, structsvm.CoRegularizedSGD) else {}
+    model.fit(X, y, qid=qid, **more).score(X, y, qid=qid)
 
 
 def _binned(X: Any, y: Any, qid: Any) -> None:

@@ -14,13 +14,12 @@ import structsvm
 from structsvm.cli.dask import predict_there
 from structsvm.cli.files import Columns
 from structsvm.cli.options import parse_grid
-from structsvm.cli.paper import latex, markdown
 from structsvm.cli.studies.folds import METHODS, Measures, MethodResult, Results
 from structsvm.cli.studies.folds.results import remarks as remarks_of
 from structsvm.common.tables.source import source_of
 from structsvm.estimators.choosing_C import select_C
 from structsvm.metrics.significance import compare, holm
-from structsvm.plots.pages import Column, p_said
+from structsvm.plots.pages import p_said
 from structsvm.readers import Run, make_ranking, read_letor, write_letor, write_run
 from tests.refusing import rejected
 
@@ -66,10 +65,10 @@ def test_table_csv_json_and_page_agree(rows, cli):
     assert cli.err == "structsvm: 6 of 6 results found in work\n"
 
 
-def test_several_baselines_in_every_measure_and_tables_for_papers(rows, cli):
+def test_several_baselines_in_every_measure(rows, cli):
     """Tests are reported in the right cells, Holm's correction covers all of them, and all formats agree."""
     options = f"--C 0.1,10 {THREE} --method svm-map,best-feature,ordinal --baseline best-feature,ordinal"
-    files = "--latex t.tex --markdown t.md --report t.html"
+    files = "--report t.html"
     record = cli.json("compare", rows, options, files, "--per-query")
     assert cli.err == ""
     assert record["baselines"] == ["best-feature", "ordinal"]
@@ -96,27 +95,15 @@ def test_several_baselines_in_every_measure_and_tables_for_papers(rows, cli):
 
     out = cli("compare", rows, options)
     assert len(out.splitlines()) == 4 + 1 + 7 + 1 + 1
-    page, tex, md = (Path(name).read_text() for name in ("t.html", "t.tex", "t.md"))
+    page = Path("t.html").read_text()
     shown = f"{tests[0]['difference']:+.4f}"
-    assert all(shown in text for text in (out, page, tex.replace("$-$", "-"), md))
+    assert all(shown in text for text in (out, page))
     assert "C was chosen by map on validation queries." in out
-    assert "best-feature (a)" in tex
-    assert "correction for 6 tests" in tex
     assert "for all 6 tests" in page
     assert "for 6 comparisons" in out
     best, *others = sorted(values, key=lambda name: -np.mean(values[name]["map"]))
     corrected = {frozenset((t["method"], t["baseline"])): t["holm"] for t in tests if t["measure"] == "map"}
     assert all(p_said(corrected[frozenset((best, other))]) in out.splitlines()[-1] for other in others)
-    assert r"NDCG@10 & svm-map & best-feature" in tex
-    assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") == 2
-    best = max(record["methods"], key=lambda entry: entry["means"]["map"])["means"]["map"]
-    assert f"**{best:.4f}**" in md
-    assert rf"\textbf{{{best:.4f}}}" in tex
-    # a method is marked by the letter of a baseline exactly where the corrected test says so
-    differs = [t for t in tests if (t["method"], t["measure"]) == ("svm-map", "map") and t["holm"] <= 0.05]
-    letters = "".join({"best-feature": "a", "ordinal": "b"}[t["baseline"]] for t in differs)
-    line = next(line for line in md.splitlines() if line.startswith("| svm-map |"))
-    assert ("<sup>" + letters + "</sup>" in line.split("|")[2]) == bool(letters)
 
 
 def test_progress_without_a_terminal_and_peers_without_their_library(rows, cli, monkeypatch):
@@ -144,23 +131,6 @@ def test_ends_of_the_grid_are_remarked(rows, cli):
     assert remarks_of(made) == [
         "svm-map: C = 0.1, the smallest of the grid, was chosen in 1 of 4 folds: a smaller C may rank better",
         "svm-map: C = 10, the largest of the grid, was chosen in 1 of 4 folds: a larger C may rank better",
-    ]
-
-
-def test_what_a_paper_must_not_take_for_markup():
-    columns = [Column("a_b|c"), Column("50 %", numeric=True)]
-    cells = [["x & y_^~\\ {z} #1 $", "−0.1 – \0b3\0\0ra\0"], ["svm-map@10", "-0.1 to -2 <0.1"]]
-    assert latex(columns, cells).splitlines()[2:6] == [
-        r"a\_b|c & 50 \% \\",
-        r"\midrule",
-        r"x \& y\_\textasciicircum{}\textasciitilde{}\textbackslash{} \{z\} \#1 \$ & "
-        r"$-$0.1 -- \textbf{3}$^{\mathrm{a}}$ \\",
-        r"svm-map@10 & $-$0.1 to $-$2 $<$0.1 \\",
-    ]
-    assert markdown(columns, [["*x*|<b>", "\0b3\0"]]).splitlines() == [
-        r"| a\_b\|c | 50 % |",
-        "| --- | ---: |",
-        r"| \*x\*\|\<b\> | **3** |",
     ]
 
 

@@ -23,7 +23,7 @@ def test_it_says_where_code_is_kept_and_goes_on_without_an_extra(capsys, monkeyp
 
 
 def test_nothing_is_remarked_of_the_made_rows(caplog):
-    dict(warm_up.steps())["paths"]()
+    next(step for name, step in warm_up.steps() if "CV" in name)()
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
 
 

@@ -255,10 +255,10 @@ def test_a_page_that_fails_leaves_the_results(products, cli, monkeypatch):
 
     monkeypatch.setattr("structsvm.cli.studies.folds.page.page", fail)
     options = "--qid query --features stock --method map,roc --C 1 --folds 3"
-    written = "--markdown t.md --report page.html"
+    written = "--csv t.csv --report page.html"
     assert cli.code(f"compare {products}/train.csv", options, written) == 2
     assert (cli.err.count("no page"), "best mean map" in cli.out) == (1, True)
-    assert "svm-roc" in Path("t.md").read_text()
+    assert "svm-roc" in Path("t.csv").read_text()
 
 
 def test_repeated_names_of_columns_add_up(cli):

@@ -238,7 +238,7 @@ test_bad_input = rejections(
     lambda arguments, options: evaluate(*arguments, **{"qid": 0, **options}),
     (("mean", [1], [1]), {}, r"metric='mean': expected one of .*map, .*map@k, .*roc.*"),
     (("roc@5", [1], [1]), {}, "metric='roc@5': expected one of"),
-    ((None, [1], [1]), {}, "metric=None: expected one of"),
+    ((None, [1], [1]), {}, "metric: expected the name of a measure .*, got NoneType"),
     (("precision", [1], [1]), {}, "'precision' requires a cutoff, for example 'precision@10'"),
     *((("ndcg@" + k, [1], [1]), {}, "positive integer after '@'") for k in ("0", "-3", "", "1.5", "２")),
     (("map", [1, 0], [1]), {}, "y_score: expected 2 scores, one for each entry of y_true, got 1"),

@@ -267,7 +267,6 @@ def _fixed(name: str, folds: Sequence[Fold], plan: _Plan) -> MethodResult:
 
 
 _PARTS = 5
-LEVEL = 0.05
 
 
 class PairedTest(NamedTuple):
