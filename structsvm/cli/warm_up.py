@@ -64,7 +64,7 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
         " sparse float32": rows.astype("f4"),
     }
     wide = sparse.csr_matrix((rows.data, rows.indices, rows.indptr), (len(y), 300))
-    structural = partial(structsvm.StructuralRanker, C=10.0)
+    structural: Any = partial(structsvm.StructuralRanker, C=10.0)
     brief: dict[str, Any] = {"n_steps": 1000, "random_state": 0}
     of_each_kind = [
         *(structural(loss.replace("@k", "@5")) for loss in LOSSES),
@@ -77,7 +77,7 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
         structsvm.PairwiseSGD(**brief),
         structsvm.CoRegularizedSGD(views=[[0, 1], [2, 3]], **brief),
     ]
-    trees = {"n_trees": 4, "min_rows": 2, "random_state": 0}
+    trees: Any = {"n_trees": 4, "min_rows": 2, "random_state": 0}
     models: list[tuple[Any, Any, str]] = [
         *((model, X, kind) for kind, X in kinds.items() for model in of_each_kind),
         (structural(monotone_constraints=[1, -1, 0, 0], solver="frank_wolfe", tol=1e-6), dense, ""),
