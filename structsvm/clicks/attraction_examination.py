@@ -139,7 +139,7 @@ def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Floa
 
 
 @kernel
-def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):
+def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):  # type: ignore[no-untyped-def]
     """Run EM in place; all impressions of a cell have the same posterior, so each cell is a single term."""
     n_rows = offsets.shape[0] - 1
     new_e, weight = np.empty(n_levels), np.empty(n_levels)
@@ -165,7 +165,7 @@ def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):
 
 
 @kernel
-def _value(offsets, level, shows, clicks, n_levels, u, v, prior):
+def _value(offsets, level, shows, clicks, n_levels, u, v, prior):  # type: ignore[no-untyped-def]
     """Return the penalised log-likelihood, minus infinity if a miss has probability 0."""
     total = 0.0
     for r in range(offsets.shape[0] - 1):
@@ -186,7 +186,7 @@ def _value(offsets, level, shows, clicks, n_levels, u, v, prior):
 
 
 @kernel
-def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
+def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):  # type: ignore[no-untyped-def]
     """Return the gradient and the negative Hessian: the diagonals of rows and levels, and one cross entry per cell."""
     n_rows = offsets.shape[0] - 1
     gu, hu = np.zeros(n_rows), np.zeros(n_rows)
@@ -217,7 +217,7 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
 
 
 @kernel
-def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
+def _eliminate(offsets, level, cross, inverse, gu, hv, gv):  # type: ignore[no-untyped-def]
     """Eliminate the rows by a Schur complement; return the matrix and right-hand side of the system for the levels."""
     # The Hessian of the rows is diagonal, so that du = inverse (gu - cross dv). Substituting du in the equations of the
     # levels gives (diag(hv) - cross' inverse cross) dv = gv - cross' inverse gu. A row affects only the pairs of its
@@ -239,7 +239,7 @@ def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
 
 
 @kernel
-def _row_variances(offsets, level, cross, inverse, covariance):
+def _row_variances(offsets, level, cross, inverse, covariance):  # type: ignore[no-untyped-def]
     """Return the variances of ``u``: the diagonal of the inverse information, by block inversion."""
     out = np.zeros(offsets.shape[0] - 1)
     for r in range(offsets.shape[0] - 1):

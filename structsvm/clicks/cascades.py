@@ -380,7 +380,7 @@ class ClickChainModel(_ModelByRounds):
 
 
 @kernel
-def read_until(offsets, clicked):
+def read_until(offsets, clicked):  # type: ignore[no-untyped-def]
     """Return a mask of the entries up to the first click, and a code of each entry: 2 at the last click, 1 before it or
     in a list without a click, 0 after it."""
     n = clicked.shape[0]
@@ -400,7 +400,7 @@ def read_until(offsets, clicked):
 
 
 @kernel
-def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
+def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):  # type: ignore[no-untyped-def]
     """Return the exact log-likelihood of each list, and expected examinations, satisfied clicks and transitions."""
     # Every position up to the last click was examined. Below it, `none[k]` is the probability of no click from `k` on,
     # given that `k` is examined.
@@ -462,7 +462,7 @@ def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
 
 
 @kernel
-def _marginals(offsets, a, s, skip, unsatisfied, satisfied):
+def _marginals(offsets, a, s, skip, unsatisfied, satisfied):  # type: ignore[no-untyped-def]
     out = np.empty(a.shape[0])
     for i in range(offsets.shape[0] - 1):
         look = 1.0

@@ -301,7 +301,7 @@ class ClickCells:
         listed = np.zeros(n)
         for part in self.all_lists():
             listed += np.bincount(self.row_query[part.row[part.offsets[:-1]]], part.count, n)
-        return np.maximum(shows, listed).astype(np.int64)
+        return np.asarray(np.maximum(shows, listed), dtype=np.int64)
 
     def all_lists(self) -> list[ClickSessions]:
         """Return the lists without a gap and the lists with a gap; an empty group is omitted."""
@@ -575,7 +575,7 @@ class _Lists:
 
 
 @kernel
-def _clean_lists(key, position, document, clicked):
+def _clean_lists(key, position, document, clicked):  # type: ignore[no-untyped-def]
     """Keep one document per position and each document once in each list: rows of equal ``key``, sorted by position."""
     n = key.shape[0]
     keep = np.ones(n, np.bool_)

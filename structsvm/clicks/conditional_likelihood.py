@@ -122,7 +122,7 @@ class Likelihood:
 
 
 @kernel
-def _conditional_value(offsets, position, shows, clicks, beta):
+def _conditional_value(offsets, position, shows, clicks, beta):  # type: ignore[no-untyped-def]
     """Return the log-likelihood of the positions of each row's clicks, given their number (see :func:`harvest`)."""
     total = 0.0
     for r in range(offsets.shape[0] - 1):
@@ -138,7 +138,7 @@ def _conditional_value(offsets, position, shows, clicks, beta):
 
 
 @kernel
-def _conditional_derivatives(offsets, position, shows, clicks, beta):
+def _conditional_derivatives(offsets, position, shows, clicks, beta):  # type: ignore[no-untyped-def]
     """Return the gradient with respect to ``beta``, and the negative Hessian."""
     # Each row contributes the derivatives of a multinomial with shares p: clicks - count p, and count (diag(p) - p p').
     n = beta.shape[0]
@@ -169,7 +169,7 @@ error of second order)."""
 
 
 @kernel
-def _whitener(a):
+def _whitener(a):  # type: ignore[no-untyped-def]
     """Return ``U`` with ``U U' = a^-1`` of a positive definite matrix: the inverse of Cholesky's factor, transposed."""
     n = a.shape[0]
     lower, out = np.zeros((n, n)), np.zeros((n, n))
@@ -189,7 +189,7 @@ def _whitener(a):
 
 
 @kernel
-def _times(matrix, vector, out):
+def _times(matrix, vector, out):  # type: ignore[no-untyped-def]
     for a in range(out.shape[0]):
         out[a] = 0.0
         for b in range(vector.shape[0]):
@@ -197,7 +197,7 @@ def _times(matrix, vector, out):
 
 
 @kernel
-def _cluster_errors(
+def _cluster_errors(  # type: ignore[no-untyped-def]
     offsets, position, shows, clicks, theta, queries, whitened, matrices, vectors, cross, sums, freedom
 ):
     """Fill the first matrix with the CR2 meat in whitened coordinates, and compute degrees of freedom by position.
@@ -282,7 +282,7 @@ def _cluster_errors(
 
 
 @kernel(inline="always")
-def _invert_root(W, out, alone, A, V):
+def _invert_root(W, out, alone, A, V):  # type: ignore[no-untyped-def]
     """Fill ``out`` with ``(I - W)^(-1/2)`` for a symmetric matrix W between 0 and I. In directions in which W is the
     identity, ``out`` is 0, and their projection is added to ``alone``. Uses Jacobi rotations, which need no library.
     """

@@ -257,7 +257,7 @@ class UserBrowsingModel(_ProductModel):
     def _given_above(self, sessions: ClickSessions) -> Float:
         at_positions(self.examination_[:, 0], sessions.position)
         level = _levels(sessions.offsets, sessions.clicked)
-        return unseen(self.attraction_)[sessions.row] * self._levels[level]
+        return np.asarray(unseen(self.attraction_)[sessions.row] * self._levels[level])
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,7 +319,7 @@ def at_positions(table: Float, position: Int) -> Float:
 
 
 @kernel
-def _levels(offsets, clicked):
+def _levels(offsets, clicked):  # type: ignore[no-untyped-def]
     """Return the index of the pair (position, position of the last click) of each entry, ordered as by
     ``tril_indices``."""
     level = np.empty(clicked.shape[0], np.int64)
@@ -334,7 +334,7 @@ def _levels(offsets, clicked):
 
 
 @kernel
-def _browsing_marginals(offsets, row, attraction, examination):
+def _browsing_marginals(offsets, row, attraction, examination):  # type: ignore[no-untyped-def]
     """Return P(click) at each entry: a forward pass over the position of the last click."""
     out = np.empty(row.shape[0])
     for i in range(offsets.shape[0] - 1):

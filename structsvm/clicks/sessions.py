@@ -125,7 +125,7 @@ def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
 
 
 @kernel
-def _deduplicate(offsets, keys, users, count):
+def _deduplicate(offsets, keys, users, count):  # type: ignore[no-untyped-def]
     """Return the first of each group of equal lists, in order of appearance, and the counts of the groups."""
     n = offsets.shape[0] - 1
     size = 16

@@ -286,7 +286,7 @@ class Clicked:
         self._zero = self._zero or bool((values == 0).any())
         if self._zero and self._empty is not None:
             raise self._empty
-        return values == 1
+        return np.asarray(values == 1)
 
 
 def _limit(limit: Any) -> float:

@@ -148,7 +148,7 @@ def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root:
 
         def __init__(self, function: Callable[..., Any]) -> None:
             # Numba's class chooses the locator and file name; its index of files is replaced by ``entries``
-            super().__init__(function)
+            super().__init__(function)  # type: ignore[no-untyped-call]
             at = self.locator = self._impl.locator
             name = self._impl.filename_base
             self._cache_file = entries(Path(self.cache_path), name, at.get_source_stamp(), at.read_only)
@@ -157,7 +157,7 @@ def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root:
             if self.locator.kept is not None:
                 try:
                     with compiling.keeping():
-                        super().save_overload(sig, data)
+                        super().save_overload(sig, data)  # type: ignore[no-untyped-call]
                 except OSError as error:  # a full disk must not end a fit
                     compiling.not_kept(f"{self.locator.kept}: {error.strerror}")
 

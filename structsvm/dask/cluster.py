@@ -48,7 +48,7 @@ def connected(client: Any) -> Iterator[Any]:
             try:
                 yield client
             # any call in the block may raise these
-            except (CancelledError, distributed.comm.CommClosedError) as error:
+            except (CancelledError, distributed.comm.core.CommClosedError) as error:
                 raise _no_scheduler(client) from error
         return
     with (
@@ -80,7 +80,7 @@ def count_threads(client: Any) -> int:
     if not there:
         gather(client, [client.submit(int, pure=False)], 2 * _NO_WORKER, "a first worker")
         there = workers(client)
-    return max(1, sum(one["nthreads"] for one in there.values()))
+    return max(1, sum(int(one["nthreads"]) for one in there.values()))
 
 
 def memory_limits(client: Any) -> dict[str, float]:

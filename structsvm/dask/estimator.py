@@ -482,10 +482,10 @@ def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
     scores = scored(rows, coef, scaler).data.X[:, 0]
     order = rows.data.order
     if order is None:
-        return scores
+        return np.asarray(scores)
     ordered = np.empty_like(scores)
     ordered[order] = scores
-    return ordered
+    return np.asarray(ordered)
 
 
 def _rank(scores: Any, qid: Any) -> Any:

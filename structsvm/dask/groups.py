@@ -182,7 +182,7 @@ def _shape(rows: Rows) -> tuple[Any, tuple[str, ...] | None, bool]:
 def _shuffled(client: Any, raw: Parts) -> list[Any]:
     """Return new partitions, each with all rows of its queries."""
     import dask.dataframe as dd
-    from dask import delayed
+    from dask.delayed import delayed
 
     meta, names, weighted = client.submit(_shape, raw[0], pure=False).result(timeout=60)
     frame_of, rows_of = delayed(_frame, pure=False), delayed(_unframed, pure=False)

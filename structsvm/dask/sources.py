@@ -77,7 +77,7 @@ def pieces(
     if isinstance(X, (list, tuple)) and len(X) > 0:
         if y is not None or qid is not None or sample_weight is not None:
             raise BadInput("X", "expected delayed partitions that hold labels and ids themselves")
-        from dask import delayed
+        from dask.delayed import delayed
 
         make = delayed(_of_anything, pure=False)
         return Pieces([make(part, f"partition {k}") for k, part in enumerate(X)], None)
@@ -108,7 +108,7 @@ def _of_anything(part: Any, place: str) -> Rows:
 def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | None) -> list[Any]:
     import dask.dataframe as dd
     import pandas as pd
-    from dask import delayed
+    from dask.delayed import delayed
 
     if not hasattr(X, "columns"):
         raise BadInput("X", "expected a DataFrame, got a Series", code="X.to_frame()")
@@ -159,7 +159,7 @@ def _of_block(block: Any, place: str) -> Rows:
 
 
 def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
-    from dask import delayed
+    from dask.delayed import delayed
 
     if X.ndim != 2:
         raise BadInput("X", f"expected two dimensions, got {X.ndim}")
@@ -231,7 +231,7 @@ def _matching(path: Path) -> list[Path]:
 def _of_tables(
     files: Sequence[File], label: str, qid: str, n_threads: int, features: Sequence[str] | None
 ) -> Pieces:
-    from dask import delayed
+    from dask.delayed import delayed
 
     try:
         layout = layout_of(open_files(files), label=label, qid=qid, features=features)
@@ -286,7 +286,7 @@ def _load_tables(units: Units, layout: Layout, stamps: dict[Path, Stamp]) -> Row
 
 
 def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
-    from dask import delayed
+    from dask.delayed import delayed
 
     make = delayed(load_store, pure=False)
     parts = []
@@ -308,7 +308,7 @@ def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
 def _of_texts(
     files: Sequence[Path], n_features: int | None, as_sparse: bool | None, stamps: Sequence[Stamp] = ()
 ) -> Pieces:
-    from dask import delayed
+    from dask.delayed import delayed
 
     if not files:
         raise BadInput("X", "expected LETOR files, got an empty folder")

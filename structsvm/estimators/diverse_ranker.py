@@ -302,7 +302,7 @@ class DiverseRanker(Selector, BaseEstimator):
             # see the Notes of the class; without a budget all costs are 1, and their logarithms 0
             scores = np.zeros(one.n)
             scores[walk.free] = products(walk.features(), weights)
-            return scores - log(costs)
+            return np.asarray(scores - log(costs))
 
         return gains
 

@@ -1,7 +1,7 @@
 """``hybrid_weights``: learn the weights of a hybrid query from judged queries, for the fusion of a search engine."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -257,7 +257,7 @@ def hybrid_weights(
     resampled = np.stack([trained(again, rng.integers(0, n, n)) for _ in range(n_boot)])
     lower, upper = np.quantile(resampled, [0.025, 0.975], axis=0)
     measure, ranks = search.scoring_, clause_columns(scores, offsets, "ranks")
-    values = lambda score: evaluate(measure, y, score, qid=data.qid, ties="average")  # noqa: E731
+    values: Callable[[Float], Any] = lambda score: evaluate(measure, y, score, qid=data.qid, ties="average")  # noqa: E731
     alone = [values(column) for column in ranks.T]
     best = int(np.argmax([each.mean for each in alone]))
     others = {"equal weights": values(columns.sum(axis=1)), "RRF": values(ranks.sum(axis=1))}

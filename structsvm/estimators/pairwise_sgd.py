@@ -217,7 +217,8 @@ class PairwiseSGD(LinearRanker):
             evaluate_part(self.measure, [1.0, 0.0], [1.0, 0.0], qid=0)
         except BadInput as error:
             raise (error.renamed("measure") if error.argument == "metric" else error) from None
-        return check_random_state(self.random_state)
+        generator: np.random.RandomState = check_random_state(self.random_state)
+        return generator
 
     def _rows(
         self, X: Any, y: Any, qid: Any, sample_weight: Any, *, first: bool, unlabeled: Any = None

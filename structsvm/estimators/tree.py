@@ -282,7 +282,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         """Return the default per query with a constraint, scaled as by :func:`structural.usual_C`."""
         total, constrained = problem.masses
         per_query = _SMOOTH_C_PER_QUERY if problem.smooth else _C_PER_QUERY
-        return per_query * ((self.n_queries_ - self.n_uninformative_) * total / constrained)
+        return float(per_query * ((self.n_queries_ - self.n_uninformative_) * total / constrained))
 
     def _problem(self, rows: LeafRows, data: QueryData, weights: Float) -> RankingProblem:
         problem = self._bind(replace(data, X=rows), weights)

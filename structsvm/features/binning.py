@@ -208,7 +208,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
             self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=method == "fit"
         )
         if self.within == "data":
-            return X
+            return np.asarray(X)
         if qid is None:
             remedy = "in a pipeline call sklearn.set_config(enable_metadata_routing=True) and pass qid along"
             raise BadInput(f"BinnedFeatures.{method}", "expected qid, because within='query'", remedy)

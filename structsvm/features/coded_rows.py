@@ -173,7 +173,7 @@ _U = np.uint64
 
 
 @kernel
-def _leaf_scores(codes, starts, base, start, stop, w, out):
+def _leaf_scores(codes, starts, base, start, stop, w, out):  # type: ignore[no-untyped-def]
     n = starts.shape[0] - 1
     n_pairs = n - codes.shape[1]
     table = np.empty(base[n])
@@ -222,7 +222,7 @@ def _leaf_scores(codes, starts, base, start, stop, w, out):
 
 
 @kernel(inline="always")
-def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
+def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):  # type: ignore[no-untyped-def]
     """Add ``sum_r coef[r - shift] * X[r]`` to ``joint``; ``sums`` is scratch space, zero before and after."""
     n = starts.shape[0] - 1
     n_pairs = n - codes.shape[1]
@@ -251,7 +251,7 @@ def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
 
 
 @kernel
-def _leaf_combine(codes, starts, base, offsets, first, last, weights, coef, joint):
+def _leaf_combine(codes, starts, base, offsets, first, last, weights, coef, joint):  # type: ignore[no-untyped-def]
     sums = np.zeros(base[-1])
     # multiply the coefficients by the query weights first, so that entries are transferred to columns only once
     scaled = np.empty(offsets[last] - offsets[first])
@@ -262,7 +262,7 @@ def _leaf_combine(codes, starts, base, offsets, first, last, weights, coef, join
 
 
 @kernel
-def _leaf_query_joint(codes, starts, base, offsets, first, last, coef, joint):
+def _leaf_query_joint(codes, starts, base, offsets, first, last, coef, joint):  # type: ignore[no-untyped-def]
     sums = np.zeros(base[-1])
     for q in range(first, last):
         row = joint[q - first]
@@ -271,7 +271,7 @@ def _leaf_query_joint(codes, starts, base, offsets, first, last, coef, joint):
 
 
 @kernel
-def _fill_columns(codes, starts, n_trees, indices):
+def _fill_columns(codes, starts, n_trees, indices):  # type: ignore[no-untyped-def]
     n = starts.shape[0] - 1
     n_pairs = n - codes.shape[1]
     i = 0

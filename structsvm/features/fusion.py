@@ -39,7 +39,7 @@ def comb_sum(scores: Any, offsets: Any) -> Float:
     array([1. , 1.5, 0. ])
     """
     values, bounds = _check(scores, offsets)
-    return np.nan_to_num(minmax_within(values, bounds)).sum(axis=1)
+    return np.asarray(np.nan_to_num(minmax_within(values, bounds)).sum(axis=1))
 
 
 def comb_mnz(scores: Any, offsets: Any) -> Float:
@@ -53,7 +53,7 @@ def comb_mnz(scores: Any, offsets: Any) -> Float:
     array([2., 3., 0.])
     """
     values, _ = _check(scores, offsets)
-    return comb_sum(values, offsets) * (~np.isnan(values)).sum(axis=1)
+    return np.asarray(comb_sum(values, offsets) * (~np.isnan(values)).sum(axis=1))
 
 
 def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Float:

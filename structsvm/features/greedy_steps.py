@@ -178,7 +178,7 @@ class _Cover:
 
 
 @kernel
-def _gains(values, levels, best, left, level, document, rows, n_cuts):
+def _gains(values, levels, best, left, level, document, rows, n_cuts):  # type: ignore[no-untyped-def]
     """Return the gains of the documents ``rows``, as means over all candidates."""
     # The columns are the facility location, the probability of cover, both of these weighted by each document feature,
     # and, for each level of similarity, the share of candidates for which the document is the first near document.

@@ -450,7 +450,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         known, grades = np.unique(y, return_inverse=True)
         if known[0] >= 0 and known[-1] < _MOST_GRADES and (known == np.floor(known)).all():
             return y
-        return np.floor(grades * min(1.0, (_MOST_GRADES - 1) / max(1, known.size - 1)))
+        return np.asarray(np.floor(grades * min(1.0, (_MOST_GRADES - 1) / max(1, known.size - 1))))
 
     def _categorical(self, n_features: int) -> list[int]:
         """Return the indices of the categorical columns."""

@@ -243,7 +243,7 @@ def _from_left(left: list[int], right: list[int], left_of: list[int], start: int
 
 
 @kernel(inline="always")
-def _in_set(value, set_values, first, last):
+def _in_set(value, set_values, first, last):  # type: ignore[no-untyped-def]
     """Return whether a value, truncated to an integer, is in the sorted ``set_values[first:last]``."""
     if not value > -1.0 or value >= 9.0e18:
         return False
@@ -259,7 +259,7 @@ def _in_set(value, set_values, first, last):
 
 
 @kernel(inline="always")
-def _copy_ranks(ranks, copied, n_used, n):
+def _copy_ranks(ranks, copied, n_used, n):  # type: ignore[no-untyped-def]
     """Copy ranks, with the highest number for a missing value, for conditions that send it to the right."""
     for c in range(copied.shape[0]):
         s, t = np.uint64(copied[c]), np.uint64(n_used + c)
@@ -269,7 +269,7 @@ def _copy_ranks(ranks, copied, n_used, n):
 
 
 @kernel
-def _sum_edges(weights, starts, exceeded, places, table):
+def _sum_edges(weights, starts, exceeded, places, table):  # type: ignore[no-untyped-def]
     """Fill ``table`` with the score of each rank: the sum of the weights of the edges exceeded."""
     for f in range(places.shape[0] - 1):
         total, n = 0.0, 0
@@ -281,7 +281,7 @@ def _sum_edges(weights, starts, exceeded, places, table):
 
 
 @kernel(inline="always")
-def _add_bins(ranks, n, first, n_trees, tables, starts, codes, scores):
+def _add_bins(ranks, n, first, n_trees, tables, starts, codes, scores):  # type: ignore[no-untyped-def]
     """Look up the rank of each feature in a table: fill the last columns of ``codes``, or add to ``scores``."""
     counts, sums = tables
     for f in range(starts.shape[0] - 1):
@@ -295,7 +295,7 @@ def _add_bins(ranks, n, first, n_trees, tables, starts, codes, scores):
 
 
 @kernel(inline="always")
-def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
+def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):  # type: ignore[no-untyped-def]
     """For eight conditions, remove the leaves of the left subtree from the masks of rows sent to the right."""
     c0, c1, c2, c3 = column[j], column[j + 1], column[j + 2], column[j + 3]
     c4, c5, c6, c7 = column[j + 4], column[j + 5], column[j + 6], column[j + 7]
@@ -312,7 +312,7 @@ def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
 
 
 @kernel
-def _by_masks(
+def _by_masks(  # type: ignore[no-untyped-def]
     X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, tables, table_starts, codes, scores
 ):
     """Fill ``codes`` and add to ``scores``; an output without rows is skipped."""
@@ -363,7 +363,7 @@ def _by_masks(
 
 
 @kernel
-def _by_walking(
+def _by_walking(  # type: ignore[no-untyped-def]
     X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, tables, table_starts, codes, scores
 ):
     """Do the same as :func:`_by_masks`, row by row; indices are unsigned, as in :func:`fill_ranks`."""

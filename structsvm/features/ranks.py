@@ -122,7 +122,7 @@ def _flat(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
 
 
 @kernel
-def _place_linear(values, n, low, scale, last, cells):
+def _place_linear(values, n, low, scale, last, cells):  # type: ignore[no-untyped-def]
     zero = low - low
     for i in range(n):
         x = (values[i] - low) * scale
@@ -132,7 +132,7 @@ def _place_linear(values, n, low, scale, last, cells):
 
 
 @kernel
-def _place_by_bits(bits, n, key_low, shift, last, cells):
+def _place_by_bits(bits, n, key_low, shift, last, cells):  # type: ignore[no-untyped-def]
     """Find cells by the leading bits; in negative numbers the bits below the sign are flipped, so that keys ascend."""
     if bits.itemsize == 4:
         for i in range(n):
@@ -147,7 +147,7 @@ def _place_by_bits(bits, n, key_low, shift, last, cells):
 
 
 @kernel(inline="always")
-def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f):
+def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f):  # type: ignore[no-untyped-def]
     """Fill ``codes[f]`` with ranks: the number of edges in lower cells, plus those exceeded in the value's own cell."""
     # indices are unsigned: with signed indices compiled code would test for negative values, which count from the end
     none, one, two = np.uint64(0), np.uint64(1), np.uint64(2)
@@ -182,7 +182,7 @@ def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f
 
 
 @kernel
-def fill_ranks(X, first, n, used, arrays, columns, bits, cells, codes):
+def fill_ranks(X, first, n, used, arrays, columns, bits, cells, codes):  # type: ignore[no-untyped-def]
     """Fill ``codes[s, :n]`` with the ranks of the values ``X[first:first + n, used[s]]``."""
     # ``columns`` is scratch space of 16 rows, and ``bits`` a view of the same memory as integers
     edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step = arrays

@@ -179,7 +179,7 @@ def minmax_within(scores: Float, offsets: Int) -> Float:
     width = np.fmax.reduceat(half, offsets[:-1], axis=0) - low
     width = np.repeat(width, lengths, axis=0)
     np.subtract(half, np.repeat(low, lengths, axis=0), out=half)
-    return np.divide(half, width, out=np.where(np.isnan(half), np.nan, 1.0), where=width > 0)
+    return np.asarray(np.divide(half, width, out=np.where(np.isnan(half), np.nan, 1.0), where=width > 0))
 
 
 def with_percentiles(data: QueryData) -> QueryData:

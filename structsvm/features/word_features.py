@@ -286,7 +286,7 @@ def unit_range(values: Float) -> Float:
 
 
 @kernel
-def _compact(indptr, indices, kept):
+def _compact(indptr, indices, kept):  # type: ignore[no-untyped-def]
     """Return the pattern of the entries whose flag in ``kept`` is set."""
     # most of the time for a set is spent in this function: a loop is several times faster than NumPy's masks and sums
     start = np.empty(indptr.shape[0], dtype=np.int64)
@@ -303,7 +303,7 @@ def _compact(indptr, indices, kept):
 
 
 @kernel
-def _top(indptr, indices, data, rarity, k):
+def _top(indptr, indices, data, rarity, k):  # type: ignore[no-untyped-def]
     """Return flags of the ``k`` largest positive ``data * rarity`` in each row; ties go to the smaller index."""
     kept = np.zeros(indices.shape[0], dtype=np.bool_)
     best = np.empty(k, dtype=np.int64)
@@ -336,7 +336,7 @@ def _top(indptr, indices, data, rarity, k):
 
 
 @kernel
-def _build(start, elements, n_elements, thresholds):
+def _build(start, elements, n_elements, thresholds):  # type: ignore[no-untyped-def]
     """Return the arrays of :class:`Coverage` for all levels, without the document features.
 
     ``elements[start[level, d]:start[level, d + 1]]`` are the elements of document ``d``, from 0 to

@@ -417,7 +417,7 @@ def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...]
     def position(name: str) -> int:
         return position_of(name, places, "constraints", f": w[{name!r}]")
 
-    class Weights(cp.Variable):  # type: ignore[misc]
+    class Weights(cp.Variable):
         def __getitem__(self, key: Any) -> Any:
             if isinstance(key, str):
                 return super().__getitem__(position(key))

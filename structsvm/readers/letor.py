@@ -372,7 +372,7 @@ def parse(block: Block, options: Options) -> Rows | None:
 
 
 def _is_too_large(options: Options, size: Size) -> bool:
-    return float(size.n_rows) * size.width * options.dtype.itemsize > memory_bytes()
+    return bool(float(size.n_rows) * size.width * options.dtype.itemsize > memory_bytes())
 
 
 def _check_dense_size(block: Block, options: Options, size: Size) -> None:

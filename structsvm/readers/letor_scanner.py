@@ -368,7 +368,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
         power = point - p
         digits -= power
     if digits == 0:
-        return _word(buf, start, p, negative)
+        return _word(buf, start, p, negative)  # type: ignore[no-any-return]
     stop = p
     explicit = 0
     if buf[p] == 101 or buf[p] == 69:

@@ -550,7 +550,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
         raise _unfit(path / _META, f"the description of a {_FORMAT}", "another file")
     if type(meta.get("version")) is not int or meta["version"] != _VERSION:  # True and 1.0 equal 1
         raise _unfit(path, f"store version {_VERSION}", f"{meta.get('version')!r:.40}")
-    return meta
+    return dict(meta)
 
 
 def _unfit(place: Path | str, expected: str, got: str) -> ValueError:

@@ -143,4 +143,6 @@ def _queries(
 def grades_by_rank(n_docs: int, grades: int, shares: Sequence[float]) -> Float:
     """Return the grade of each rank, for the shares of grades 0, 1, ...; grades are at most ``grades - 1``."""
     ends = np.round(np.cumsum(shares[::-1])[:-1] * n_docs)  # documents with at least grade 4, 3, ...
-    return np.minimum((np.arange(n_docs)[:, np.newaxis] < ends).sum(axis=1), grades - 1).astype(np.float64)
+    return np.asarray(
+        np.minimum((np.arange(n_docs)[:, np.newaxis] < ends).sum(axis=1), grades - 1), np.float64
+    )

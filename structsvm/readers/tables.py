@@ -388,7 +388,7 @@ def read_units(units: Units, layout: Layout) -> tuple[QueryData, dict[str, tuple
 def _stacked(blocks: list[Any], n_rows: int, layout: Layout) -> NDArray[Any]:
     """Return blocks as one matrix; the memory of each block is freed after it is copied."""
     if len(blocks) == 1:
-        return blocks[0]
+        return np.asarray(blocks[0])
     X, start = np.empty((n_rows, len(layout.features)), dtype=layout.dtype), 0
     for k, block in enumerate(blocks):
         X[start : start + len(block)] = block

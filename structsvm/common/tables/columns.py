@@ -66,7 +66,7 @@ def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy
         if re.fullmatch(r"[-+]?\d+,\d+", word.strip()):
             remedy = "write numbers with a decimal point and without thousands separators"
         raise batch.wrong(row, name, expected, shorten(word), remedy)
-    return values.astype(np.float64)[codes]
+    return np.asarray(values.astype(np.float64)[codes])
 
 
 def number_of(word: str) -> float | None:
@@ -204,8 +204,8 @@ def all_ids(column: IdColumn, arrays: Sequence[Any], *, as_text: bool = False) -
     ]
     codes, words = unified(encoded)
     if column.as_int64 and not as_text and _are_whole(words):
-        return to_numpy(compute.cast(words, pa.int64()))[0][codes]
-    return (column.texts if as_text else column.ids)(words.to_pylist())[codes]
+        return np.asarray(to_numpy(compute.cast(words, pa.int64()))[0][codes])
+    return np.asarray((column.texts if as_text else column.ids)(words.to_pylist())[codes])
 
 
 def id_texts(column: IdColumn, arrays: Sequence[Any]) -> list[str]:
@@ -292,7 +292,7 @@ def _in_one_unit(batch: Batch, name: str, values: Any, unit: int | None, other: 
     if other is not None:
         expected, got = f"times in {UNITS[unit or 1]}, as before", f"{values[other] * (unit or 1):.0f}"
         raise batch.wrong(other, name, expected, got, "write all times in one unit")
-    return values
+    return np.asarray(values)
 
 
 def to_numpy(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:

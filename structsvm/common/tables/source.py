@@ -54,7 +54,7 @@ class Source:
         return self.kind in ("parquet", "csv", "json-lines", "frame")
 
     def __fspath__(self) -> str:
-        return fspath(self.given)
+        return str(fspath(self.given))
 
     def __str__(self) -> str:
         return "table" if self.kind == "frame" else fspath(self.given)

@@ -45,7 +45,7 @@ class ExperimentRow(NamedTuple):
     @property
     def window_ms(self) -> int:
         """Time for which clicks on a list count."""
-        return round(1000 * self.config["window_s"])
+        return round(1000 * float(self.config["window_s"]))
 
 
 class ClosingProgress(NamedTuple):

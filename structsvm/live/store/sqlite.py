@@ -55,7 +55,9 @@ def engines(path: Path) -> tuple[Engine, Engine]:
 def _connect(path: Path) -> sqlite3.Connection:
     # never create the file: a deleted store must not be replaced by an empty one
     options: Any = {"isolation_level": None, "timeout": BUSY_S, "check_same_thread": False}
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, **options)
+    connection: sqlite3.Connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, **options
+    )
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")

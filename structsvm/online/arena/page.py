@@ -45,7 +45,10 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 def _judges(result: Arena) -> list[list[str]]:
     """Return the table of the judges."""
-    text = lambda value, form: "" if value is None else format(value, form)  # noqa: E731
+
+    def text(value: float | None, form: str) -> str:
+        return "" if value is None else format(value, form)
+
     return [
         [one.judge, f"{one.n_votes:,}", text(one.kappa, "+.2f"), text(one.consistency, ".0%")]
         for one in result.judges

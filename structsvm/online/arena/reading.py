@@ -174,7 +174,7 @@ def _one_hot(batch: Batch, names: Mapping[str, str]) -> list[float]:
         row = int(several.argmax())
         last = [name for name, value in zip(names.values(), marks[:, row], strict=True) if value][-1]
         raise batch.wrong(row, last, "one winner per row", "another 1")
-    return np.select(list(marks == 1), [1.0, 0.0, 0.5][: len(marks)], np.nan).tolist()
+    return list(np.select(list(marks == 1), [1.0, 0.0, 0.5][: len(marks)], np.nan).tolist())
 
 
 def _shares(

@@ -6,6 +6,7 @@ probability that it ever reaches ``1 / delta`` is at most ``delta`` (Ville 1939)
 the proofs.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import comb
 
@@ -113,7 +114,7 @@ def mixture(growth: Float) -> Float:
 
 
 @kernel
-def _log_sums(terms, out):
+def _log_sums(terms, out):  # type: ignore[no-untyped-def]
     """Write the logarithm of the sum of the exponentials of each row (twelve terms) to ``out``."""
     e = np.empty(12)
     for row in range(len(out)):
@@ -183,7 +184,9 @@ def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) ->
         return np.inf, np.inf
     if epsilon > 0:
         return float(log(n_arms / alpha)), np.inf
-    error = (lambda d: error_of_top(d, n_arms, top)) if top > 1 else (lambda d: error_of_best(d, n_arms))
+    error: Callable[[float], float] = (
+        (lambda d: error_of_top(d, n_arms, top)) if top > 1 else (lambda d: error_of_best(d, n_arms))
+    )
     # the error increases with delta: bisect for the largest delta with an error below alpha
     low, high = 0.0, alpha
     for _ in range(60):

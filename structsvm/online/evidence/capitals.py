@@ -9,7 +9,7 @@ from structsvm.common.portable import compiled
 
 
 @kernel
-def bounds(unit, counts, starts, shares, threshold, width, lower, upper, at_half):
+def bounds(unit, counts, starts, shares, threshold, width, lower, upper, at_half):  # type: ignore[no-untyped-def]
     """Write the bounds of the mean of each group, and the logarithm of its capital against the mean 1/2.
 
     Group ``g`` has the distinct outcomes ``unit[starts[g]:starts[g + 1]]`` in [0, 1], each ``counts`` times. No bet
@@ -36,7 +36,7 @@ def bounds(unit, counts, starts, shares, threshold, width, lower, upper, at_half
 
 
 @kernel
-def _crossing(u, n, shares, threshold, width, inside, outside, guess, growth, slopes):
+def _crossing(u, n, shares, threshold, width, inside, outside, guess, growth, slopes):  # type: ignore[no-untyped-def]
     """Return a refuted mean between ``inside`` and ``outside`` (0 or 1), about ``width`` beyond the crossing."""
     # Newton's method on the logarithm of the capital, within a bracket. Each step goes slightly beyond the crossing,
     # to the other side of the last point, so that both ends of the bracket close in on it.
@@ -60,7 +60,7 @@ def _crossing(u, n, shares, threshold, width, inside, outside, guess, growth, sl
 
 
 @kernel
-def _log_capital(u, n, shares, mean, growth, slopes):
+def _log_capital(u, n, shares, mean, growth, slopes):  # type: ignore[no-untyped-def]
     """Return the logarithm of the capital against ``mean``, and its derivative."""
     # An outcome u multiplies a bet on "above the mean m" by 1 + c (u / m - 1), and a bet on "below" by the same factor
     # with 1 - u and 1 - m.

@@ -7,7 +7,7 @@ from structsvm.common.portable import compiled
 
 
 @kernel
-def win_rates(strengths, order):
+def win_rates(strengths, order):  # type: ignore[no-untyped-def]
     """Return the probability that each model, shown first with the log-odds advantage ``order``, beats each other."""
     n = len(strengths)
     out = np.empty((n, n))

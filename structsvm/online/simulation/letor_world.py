@@ -60,7 +60,7 @@ def rank_queries(
     chosen: list[Any] = list(informative_features(data) if rankers is None else rankers)
     if not chosen:
         raise BadInput("rankers", "expected at least one feature or model, got none")
-    wrong = lambda i, problem: BadInput("rankers", problem, at=f"[{i}]")  # noqa: E731
+    wrong: Callable[[int, str], BadInput] = lambda i, problem: BadInput("rankers", problem, at=f"[{i}]")  # noqa: E731
     # compute one column of scores per ranker; errors name the index of an invalid ranker
     n_features = int(data.X.shape[1])
     columns = []

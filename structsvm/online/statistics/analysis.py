@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.common.frames import frame
 from structsvm.common.portable.arrays import dot
+from structsvm.common.records import plain
 from structsvm.metrics import tests
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.evidence.always_valid import counted_needed, counted_sequence
@@ -229,7 +230,7 @@ class Analysis:
         """Return all fields as plain numbers, strings and lists; infinity becomes None for JSON."""
         names = ("winner", "winner_p_value")
         more = {name: getattr(self, name) for name in names} | {"more_queries": self.more_queries()}
-        return _plain(asdict(self) | more)
+        return plain(asdict(self) | more)
 
 
 def analyse(
@@ -574,13 +575,3 @@ def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
         ahead[pair.a][1] += pair.mean
         ahead[pair.b][1] -= pair.mean
     return max(rankers, key=lambda name: ahead[name])
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -38,7 +38,7 @@ _KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "nee
 def max_mean_difference(psi: ArrayLike) -> Float:
     """Return the unit vector in the direction of ``sum_j Psi_j``, which maximises the mean score (thesis 7.2.1)."""
     total = _rows(psi).sum(axis=0)
-    return total / _length(total)
+    return np.asarray(total / _length(total))
 
 
 def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:

@@ -1,5 +1,6 @@
 """A/B tests of conversions, valid at every look, from counts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,12 +107,12 @@ def ab_test(users: ArrayLike, conversions: ArrayLike, *, share: float = 0.5, alp
         raise BadInput("users", problem, "find which users are missing, or set {share}")
     from scipy.optimize import brentq
 
-    excess = lambda q: _log_capital(won, share, q) + log(alpha)  # noqa: E731
+    excess: Callable[[float], float] = lambda q: float(_log_capital(won, share, q) + log(alpha))  # noqa: E731
     # the capital is convex in the logarithm of odds, and smallest at the observed share
     centre = float(won[1] / won.sum()) if won.sum() else share
     low = brentq(excess, 1e-12, centre) if centre > 1e-12 and excess(1e-12) > 0 else 0.0
     high = brentq(excess, centre, 1 - 1e-12) if centre < 1 - 1e-12 and excess(1 - 1e-12) > 0 else 1.0
-    ratio = lambda q: np.inf if q == 1.0 else q / (1 - q) * (1 - share) / share  # noqa: E731
+    ratio: Callable[[float], float] = lambda q: np.inf if q == 1.0 else q / (1 - q) * (1 - share) / share  # noqa: E731
     rates = (float(won[0] / max(n[0], 1)), float(won[1] / max(n[1], 1)))
     p = min(1.0, float(exp(-_log_capital(won, share, share))))
     winner = ("B" if centre > share else "A") if p <= alpha else None

@@ -82,7 +82,7 @@ class CreditedLog:
     @property
     def draws_outcome(self) -> bool:
         """Whether outcomes are fractions, of which tests draw the sign."""
-        return interleaver(self.method).draws_outcome
+        return bool(interleaver(self.method).draws_outcome)
 
     def pair(self, i: int, j: int) -> PairColumns:
         """Return the columns of rankers ``i < j``."""
@@ -437,7 +437,7 @@ class _Reader:
         if wrong.size:
             one, other = int(numbers[first[wrong[0]]]), int(numbers[wrong[0]])
             refuse_disagreement(self.source, one, other, "with this id")
-        return is_first
+        return np.asarray(is_first)
 
 
 def _n_repeated(hashes: Int) -> int:

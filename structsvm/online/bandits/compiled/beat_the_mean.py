@@ -21,7 +21,7 @@ def play(policy: Any, run: Run) -> None:
 
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
-def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
+def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):  # type: ignore[no-untyped-def]
     """Play a run; ``wins[i, j]`` and ``plays[i, j]`` count duels with i as the first arm."""
     # ``alive[:n_alive]`` contains the remaining arms; ``won``, ``played`` and ``share`` are their records, at the same
     # indices.
@@ -86,7 +86,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
 
 
 @kernel
-def _fewest(played, n_alive):
+def _fewest(played, n_alive):  # type: ignore[no-untyped-def]
     """Return the smallest number of comparisons of a remaining arm, and the number of arms that attain it."""
     fewest, n_fewest = least_of(played[:n_alive]), 0
     for a in range(n_alive):

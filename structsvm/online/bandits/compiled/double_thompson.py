@@ -19,7 +19,7 @@ def play(policy: Any, run: Run) -> None:
 
 
 @kernel
-def _count(threshold, log_t, score):
+def _count(threshold, log_t, score):  # type: ignore[no-untyped-def]
     """Count the arms that each arm may beat; return the next ``ln t`` at which a count increases."""
     soonest = np.inf
     for i in range(len(score)):
@@ -32,7 +32,7 @@ def _count(threshold, log_t, score):
 
 
 @kernel
-def _first(wins, score, won, rng):
+def _first(wins, score, won, rng):  # type: ignore[no-untyped-def]
     """Return the arm with the largest ``score``; among several, the arm that beats the most arms in a sample."""
     k, best = len(score), largest(score)
     n = 0
@@ -52,7 +52,7 @@ def _first(wins, score, won, rng):
 
 
 @kernel
-def _double_thompson(run, alpha, wins, threshold, score, won):
+def _double_thompson(run, alpha, wins, threshold, score, won):  # type: ignore[no-untyped-def]
     """Play a run; ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``, which is infinite on the diagonal."""
     k, rng = len(run.costs), run.rng
     # Invariant: score[i] = #{j: threshold[i, j] <= ln t}, and no threshold lies between ln t and ``soonest``. A duel

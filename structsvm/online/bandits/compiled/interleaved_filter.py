@@ -25,7 +25,7 @@ def explore(policy: Any, run: Run, limit: int) -> tuple[int, int]:
 
 
 @kernel
-def _filter(run, candidate, rivals, wins, log_t, prune, limit):
+def _filter(run, candidate, rivals, wins, log_t, prune, limit):  # type: ignore[no-untyped-def]
     """Explore for at most ``limit`` steps; ``wins[r]`` counts the candidate's wins over r, ``rivals[:n]`` remain."""
     n = len(rivals)
     rounds = 0

@@ -25,7 +25,7 @@ def play(policy: Any, run: Run) -> None:
 
 
 @kernel
-def _all(wide):
+def _all(wide):  # type: ignore[no-untyped-def]
     for i in range(len(wide)):
         wide[i] = i
     return len(wide)
@@ -33,7 +33,7 @@ def _all(wide):
 
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
-def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
+def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):  # type: ignore[no-untyped-def]
     """Play a run; with threshold T, ``U_ij >= 1/2`` iff ``ln t >= T_ij``, ``V_ij >= 1/2`` iff ``beta ln t >= T_ij``."""
     # ``needed`` contains the maxima of the rows of ``threshold``: arm i is in E iff ``ln t >= needed[i]``, and in F iff
     # ``beta ln t >= needed[i]``. ``stale`` marks arms whose maximum may have decreased; ``wide[:n_wide]`` contains F.

@@ -37,7 +37,7 @@ def play(policy: Any, run: Run) -> None:
 
 
 @kernel
-def _best(wins, members, sizes, arms, share, ties):
+def _best(wins, members, sizes, arms, share, ties):  # type: ignore[no-untyped-def]
     """Return the remaining arm with the largest share of wins; ``arms`` and ``share`` are scratch arrays."""
     n = 0
     for b in range(len(sizes)):
@@ -53,7 +53,7 @@ def _best(wins, members, sizes, arms, share, ties):
 
 
 @kernel
-def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, arms):
+def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, arms):  # type: ignore[no-untyped-def]
     """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
     # ``members[b, :sizes[b]]`` is batch b. ``U_ij >= 1/2`` iff ``ln(t + C) >= threshold[i, j]``.
     rng, n_batches = run.rng, len(sizes)

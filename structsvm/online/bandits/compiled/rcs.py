@@ -26,7 +26,7 @@ def play(policy: Any, run: Run) -> None:
 
 
 @kernel
-def _tail_step(tail, pmf, n, w, won):
+def _tail_step(tail, pmf, n, w, won):  # type: ignore[no-untyped-def]
     """Update ``P(Bin(n + 1) <= w)`` and ``P(Bin(n + 1) = w)`` after one more comparison, won (1) or lost (0)."""
     # With m = n + 1 flips before the comparison and m + 1 after it, Pascal's rule P(Bin(m + 1) <= w) = P(Bin(m) <= w)
     # - P(Bin(m) = w) / 2 gives both tails, and ratios of binomial coefficients give the probability of the count.
@@ -48,7 +48,7 @@ def _tail_step(tail, pmf, n, w, won):
 
 
 @kernel
-def _all(beats, arm):
+def _all(beats, arm):  # type: ignore[no-untyped-def]
     """Return the probability that ``arm`` beats all other arms in the tournament."""
     product = 1.0
     for j in range(len(beats)):
@@ -58,7 +58,7 @@ def _all(beats, arm):
 
 
 @kernel
-def _champion(beats, lead, u, rng):
+def _champion(beats, lead, u, rng):  # type: ignore[no-untyped-def]
     """Return the arm that beats all others, or -1 if there is none, given that ``lead`` does not."""
     # ``u`` is uniform between the probability that ``lead`` beats all others and 1.
     k = len(beats)
@@ -88,7 +88,7 @@ def _champion(beats, lead, u, rng):
 
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
-def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
+def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):  # type: ignore[no-untyped-def]
     """Play a run of RCS; ``reigns`` counts how often each arm was champion."""
     # Row c of ``share`` and ``root`` (1/sqrt(N)) contains the results of the other arms against c, so that only one row
     # is searched for the challenger. The bound of a pair never compared is 2; the bound of the champion itself is never

@@ -7,7 +7,7 @@ from structsvm.common.portable.compiled import exp, log
 
 
 @kernel
-def copeland_leader(wins, ahead, ties):
+def copeland_leader(wins, ahead, ties):  # type: ignore[no-untyped-def]
     """Return the arm that is ahead of the most others; break ties by ``ties``. ``ahead`` is a scratch array."""
     k = len(wins)
     for i in range(k):
@@ -19,7 +19,7 @@ def copeland_leader(wins, ahead, ties):
 
 
 @kernel
-def one_of_largest(values, maximum, rng):
+def one_of_largest(values, maximum, rng):  # type: ignore[no-untyped-def]
     """Return the index of a value equal to ``maximum``; break ties at random."""
     # The first pass counts without a branch, so that it becomes vector instructions. It keeps the last index, which is
     # the result if the maximum is unique; no random number is drawn in this case, as in ``tied`` of the policies.
@@ -40,7 +40,7 @@ def one_of_largest(values, maximum, rng):
 
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
-def largest(values):
+def largest(values):  # type: ignore[no-untyped-def]
     """Return the largest of ``values``, all of which are at least 0."""
     maximum = 0.0
     for value in values:
@@ -49,7 +49,7 @@ def largest(values):
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def least_of(values):
+def least_of(values):  # type: ignore[no-untyped-def]
     """Return the smallest of ``values``."""
     least = np.inf
     for value in values:
@@ -58,7 +58,7 @@ def least_of(values):
 
 
 @kernel
-def least_other(values, arm):
+def least_other(values, arm):  # type: ignore[no-untyped-def]
     """Return the smallest of ``values``, excluding that of ``arm``."""
     least = np.inf
     for i in range(len(values)):
@@ -68,7 +68,7 @@ def least_other(values, arm):
 
 
 @kernel(inline="always")
-def half_reached(n, won, alpha):
+def half_reached(n, won, alpha):  # type: ignore[no-untyped-def]
     """Return the smallest ``ln t`` at which the bound ``won / n + sqrt(alpha ln t / n)`` is at least 1/2."""
     # sqrt(alpha ln t / n) >= 1/2 - won / n  <=>  ln t >= n (1/2 - won / n)^2 / alpha, if the right side is positive.
     # Between comparisons the bound only increases, so the time at which it reaches 1/2 is known in advance.
@@ -77,7 +77,7 @@ def half_reached(n, won, alpha):
 
 
 @kernel
-def steps_before(soonest, t, horizon):
+def steps_before(soonest, t, horizon):  # type: ignore[no-untyped-def]
     """Return a number of steps, at least 1, from ``t`` on for which ``ln t < soonest`` even with rounding."""
     # avoid an overflow of exp for times far beyond the horizon
     if soonest > log(horizon) + 1:

@@ -21,7 +21,7 @@ def play(policy: Any, run: Run) -> None:
 
 
 @kernel
-def _sum(values):
+def _sum(values):  # type: ignore[no-untyped-def]
     """Return the sum of ``values``, computed as four partial sums."""
     # independent additions overlap in the processor, in which a single addition takes about four cycles
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
@@ -37,7 +37,7 @@ def _sum(values):
 
 
 @kernel
-def _choose(values, limit, rng):
+def _choose(values, limit, rng):  # type: ignore[no-untyped-def]
     """Return the index of a value of at most ``limit``; choose among several at random."""
     n = 0
     for value in values:
@@ -52,7 +52,7 @@ def _choose(values, limit, rng):
 
 # Without NaN and signed zeros the loop over arms becomes vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
-def _join(divergence, limit, is_waiting, joining):
+def _join(divergence, limit, is_waiting, joining):  # type: ignore[no-untyped-def]
     """Add to the next list the arms that are not waiting and whose divergence is at most ``limit`` (Algorithm 1,
     J_j(t))."""
     for j in range(len(divergence)):
@@ -60,7 +60,7 @@ def _join(divergence, limit, is_waiting, joining):
 
 
 @kernel
-def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_waiting, joining):
+def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_waiting, joining):  # type: ignore[no-untyped-def]
     """Play a run of RMED1; :func:`play` initialises the arrays."""
     # ``terms[i, j]`` is N_ij KL(mu_ij, 1/2) if j is ahead of i, otherwise 0; ``divergence`` contains its row sums.
     # ``ahead[i]`` is the number of arms in O_i, which are ahead of i, tied with i or never compared with i.

@@ -29,7 +29,7 @@ def play(policy: Any, run: Run) -> None:
 
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
-def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
+def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):  # type: ignore[no-untyped-def]
     """Play a run of RUCB; ``bounds`` and ``candidates`` are scratch arrays of length K."""
     # ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``; i is a candidate iff ``ln t >= needed[i]``, the maximum of its
     # row.

@@ -90,7 +90,7 @@ def zeros(*shape: int) -> Float:
 
 
 @kernel(inline="always")
-def duel(run, first, second):
+def duel(run, first, second):  # type: ignore[no-untyped-def]
     """Return the outcome of a pair of distinct arms: 1 or 0."""
     if run.live:
         return interleave(run.comparisons, first, second, run.rng)
@@ -99,14 +99,14 @@ def duel(run, first, second):
 
 
 @kernel(inline="always")
-def pay(run, first, second):
+def pay(run, first, second):  # type: ignore[no-untyped-def]
     """Count a comparison of two arms, and add its regret."""
     run.total[0] += run.costs[first, second]
     run.duels[min(first, second), max(first, second)] += 1
 
 
 @kernel(inline="always")
-def compare(run, wins, first, second):
+def compare(run, wins, first, second):  # type: ignore[no-untyped-def]
     """Compare two distinct arms, count the win and the regret, and return how often the two arms have been compared."""
     won = duel(run, first, second)
     wins[first, second] += won
@@ -116,13 +116,13 @@ def compare(run, wins, first, second):
 
 
 @kernel(inline="always")
-def is_due(run, t):
+def is_due(run, t):  # type: ignore[no-untyped-def]
     """Return whether step ``t`` reaches the next time to record."""
     return run.n_recorded[0] < len(run.times) and run.times[run.n_recorded[0]] <= t
 
 
 @kernel(inline="always")
-def record(run, winner, t=0, cost=0.0):
+def record(run, winner, t=0, cost=0.0):  # type: ignore[no-untyped-def]
     """Record the best arm at the next time, and the regret so far plus ``cost`` for each step after ``t``."""
     k = run.n_recorded[0]
     run.regret[k] = run.total[0] + cost * (run.times[k] - t)
@@ -131,14 +131,14 @@ def record(run, winner, t=0, cost=0.0):
 
 
 @kernel(inline="always")
-def record_leader(run, wins, t):
+def record_leader(run, wins, t):  # type: ignore[no-untyped-def]
     """Record the Copeland leader of ``wins`` if step ``t`` reaches the next time."""
     if is_due(run, t):
         record(run, copeland_leader(wins, run.ahead, run.ties), t)
 
 
 @kernel(inline="always")
-def skip(run, arm, t, steps, wins):
+def skip(run, arm, t, steps, wins):  # type: ignore[no-untyped-def]
     """Let ``arm`` play itself for ``steps`` steps from ``t`` on; return the last of these steps."""
     # An arm against itself changes no wins, but ties are broken again at each recorded time.
     last = t + steps - 1
@@ -150,7 +150,7 @@ def skip(run, arm, t, steps, wins):
 
 
 @kernel(inline="always")
-def exploit(run, arm, t):
+def exploit(run, arm, t):  # type: ignore[no-untyped-def]
     """Record the remainder of a run in which ``arm`` plays itself after step ``t``."""
     run.duels[arm, arm] += run.times[-1] - t
     while is_due(run, run.times[-1]):

@@ -18,7 +18,7 @@ def play(policy: Any, run: Run) -> None:
 
 
 @kernel
-def _count_level(plays, alive, n_alive, at_level):
+def _count_level(plays, alive, n_alive, at_level):  # type: ignore[no-untyped-def]
     """Return the fewest comparisons of any remaining pair; count the pairs that have so few, by their first arm."""
     level = np.inf
     for a in range(n_alive):
@@ -32,7 +32,7 @@ def _count_level(plays, alive, n_alive, at_level):
 
 
 @kernel
-def _savage(run, log_t, wins, plays, alive, at_level):
+def _savage(run, log_t, wins, plays, alive, at_level):  # type: ignore[no-untyped-def]
     """Play a run; ``alive[:n_alive]`` are the remaining arms, ``plays`` the comparisons of each pair."""
     # Invariant: at_level[a] pairs (alive[a], alive[b]) with a < b have ``level`` comparisons, the fewest of all. A
     # duel uses one of these pairs; all pairs are counted again when none is left, or when an arm is eliminated.
