@@ -227,6 +227,7 @@ def test_the_standard_input_is_a_file_like_any_other(room, cli, name, pack):
         assert "/dev/stdin: expected rows '<grade>" in cli.refuses(f"evaluate {name} f.txt")
 
 
+@pytest.mark.slow
 def test_the_old_file_stays_when_the_disk_is_full(room, cli, tmp_path):
     """A limit on the size of files simulates a full disk: writing fails in the middle in the same way."""
     for name in ("model.npz", "scores.txt", "page.html"):

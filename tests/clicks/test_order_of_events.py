@@ -12,7 +12,7 @@ from structsvm.online.arena import read_votes
 from tests.clicks.events import event, write
 from tests.laws import LAW
 
-cases = pytest.mark.parametrize("n_cases", [200, pytest.param(10_000, marks=LAW)])
+cases = pytest.mark.parametrize("n_cases", [80, pytest.param(10_000, marks=LAW)])
 
 
 def shuffled(rows, rng):

@@ -42,8 +42,10 @@ def duels(method, n, seed=0, sizes=(2, 3)):
     return made
 
 
-@pytest.mark.parametrize("cluster", [None, "user"])
-@pytest.mark.parametrize("method", [TeamDraft, Optimized, Probabilistic])
+@pytest.mark.parametrize(
+    ("method", "cluster"),
+    [(TeamDraft, None), (TeamDraft, "user"), (Optimized, "user"), (Probabilistic, None)],
+)
 def test_a_pair_is_compared_on_its_own_lists(tmp_path, method, cluster):
     """The figures of a pair are those of its own lists, also if three rankers meet on a list."""
     made = duels(method, 120)
