@@ -118,4 +118,4 @@ class SubtopicGain:
 @cache
 def _discounts(n: int) -> Float:
     """Return the divisors of the gains at ranks 1 to ``n``."""
-    return log2(np.arange(2, n + 2))
+    return np.asarray(log2(np.arange(2, n + 2)))
