@@ -5,15 +5,13 @@ import subprocess
 import warnings
 from pathlib import Path
 
-import blocks as blocks_module
 import gallery
 import numpy as np
 import pytest
-from blocks import blocks, run, with_output
+from blocks import blocks, run
 
 from structsvm.metrics import evaluate
 from structsvm.readers import read_letor
-from tests.refusing import rejected
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -81,12 +79,6 @@ def test_files_that_the_readme_names_exist():
     assert [name for name in names if not (ROOT / name).exists()] == []
 
 
-def test_a_block_of_no_known_language_is_refused(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("```\nx\n```\n")
-    rejected(r"page\.md:2: expected python", run, page)
-
-
 def test_an_error_names_the_line_of_the_page(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A\n\n```python\nx = 1\n1 / 0\n```\n")
@@ -102,33 +94,6 @@ def test_a_command_that_fails_in_a_pipe_fails_the_page(tmp_path):
         run(page)
 
 
-def test_what_a_block_prints_stands_under_it(tmp_path, capsys):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "One\n```python\nx = 3\nprint(x)\n```\ntwo\n```python\ny = 1\n```\n"
-        "```sh\nprintf 'a\\nb\\n' > made.txt && cat made.txt\nstructsvm --version\n```\n```text\nas it is\n```\n"
-    )
-    before = Path.cwd()
-    text = with_output(page)
-    under = "\n\n```{code-block} text\n:class: output\n\n"
-    assert f"print(x)\n```{under}3\n```\ntwo" in text
-    assert f"--version\n```{under}a\nb\nstructsvm " in text
-    assert text.count("{code-block}") == 2
-    assert capsys.readouterr().out == ""
-    assert Path.cwd() == before
-    assert not (before / "made.txt").exists()
-
-
-def test_a_figure_that_a_block_leaves_open_stands_under_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks_module, "HERE", tmp_path)
-    page = tmp_path / "page.md"
-    page.write_text("```python\nfrom matplotlib import pyplot\nprint(1)\n_ = pyplot.plot([1, 2])\n```\nend\n")
-    text = with_output(page, tmp_path / "figures")
-    [file] = (tmp_path / "figures").iterdir()
-    assert text.index("\n1\n```") < text.index(f"```{{image}} /figures/{file.name}") < text.index("end")
-    assert file.read_text().startswith("<?xml")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_examples_of_the_gallery_draw(script):
@@ -136,18 +101,6 @@ def test_examples_of_the_gallery_draw(script):
     gallery.run(script, lambda part, k, figure: drawn.append(len(figure.axes)))
     assert drawn
     assert all(drawn)
-
-
-def test_parts_of_an_example(tmp_path):
-    script = tmp_path / "one.py"
-    script.write_text('"""Title\nLead.\n"""\n\nx = 2\n\n# %%\n# More\n# words.\nprint(x)\n')
-    example = gallery.parse(script)
-    assert example.title == "Title"
-    assert [(part.text, part.code) for part in example.parts] == [
-        ("Lead.", "x = 2"),
-        ("More\nwords.", "print(x)"),
-    ]
-    assert gallery.run(script, lambda *_: None) == ["", "2\n"]
 
 
 def headings(page):

@@ -77,26 +77,6 @@ def page_of(text, *sources):
     )
 
 
-def test_alternatives_name_each_combination():
-    assert quoted.keys("a; b | c; d as p | e\nf; g") == [
-        "a; b; d as p",
-        "a; b; e",
-        "a; c; d as p",
-        "a; c; e",
-        "f; g",
-    ]
-
-
-def test_other_numbers_of_a_block_stay(results):
-    sources = ["trial; rows, all; a; 20 | 50; MAP"]
-    good = page_of("In 2,000 runs ndcg@10 was .5, at first .123 and then .124 (20, 50).", *sources)
-    assert quoted.renewed(good) == good
-    assert quoted.renewed(good.replace(".123", ".345")) == good
-    assert quoted.renewed(good.replace(".123", ".345").replace(".124", ".007")) == good
-    with pytest.raises(ValueError, match="a number for each of 2 figures"):
-        quoted.renewed(page_of("Only .123.", *sources))
-
-
 def test_stale_figures_are_named_and_renewed(results, tmp_path, monkeypatch, capsys):
     page = tmp_path / "page.md"
     page.write_text(page_of("It was .345 (p = .1).", "trial; rows, all; a; 20; MAP | p as p 2"))

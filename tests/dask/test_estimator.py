@@ -204,16 +204,6 @@ def test_negative_ids_of_any_width_are_the_same_query(kinds, client, frame, tmp_
         assert model.fit_.primal == nearly(one.fit_)
 
 
-def test_folds_do_not_depend_on_the_width_of_ids():
-    from structsvm.dask.rows import _folds, hashes
-
-    ids = np.arange(-100, 100)
-    for kind in (np.int8, np.int16, np.int32):
-        np.testing.assert_array_equal(hashes(ids.astype(kind)), hashes(ids))
-        np.testing.assert_array_equal(_folds(ids.astype(kind), (5, 1)), _folds(ids, (5, 1)))
-    assert np.unique(hashes(ids)).size == ids.size
-
-
 def test_evaluation_with_partitions_without_rows(client, data):
     columns = (data.X, data.y, data.qid)
     X, y, qid = (da.from_array(each, chunks=((720, 0, 720), *each.shape[1:])) for each in columns)

@@ -13,11 +13,7 @@ from structsvm.metrics.estimates import estimate_of
 from structsvm.metrics.evaluation import bounds_of
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.tests import mean_of
-from structsvm.oracles import get_oracle
 from structsvm.readers import make_ranking
-from structsvm.trainers.contract import Options, Start
-from structsvm.trainers.frank_wolfe import frank_wolfe
-from structsvm.trainers.passes import RankingProblem
 from tests.refusing import rejected
 
 # small and random data, in which there is next to nothing to learn
@@ -206,26 +202,3 @@ def test_repeated_rows_are_said():
     queries = np.arange(24)
     clusters = [(queries[queries % 2 != k], queries[queries % 2 == k]) for k in (0, 1)]
     assert StructuralRankerCV(Cs=CS, cv=clusters).fit(X, y, qid=qid).estimate().n_queries == 24
-
-
-def test_a_fit_continued_from_one_that_saw_the_queries_leaks():
-    """Initial weights trained on a held-out query are within tol without it, too, and are returned unchanged."""
-    n = 60
-    data = make_ranking(n, 10, 30, noise=2.0, random_state=0)
-
-    def solve(rows, tol, start=None):
-        problem = RankingProblem(rows.X, rows.offsets, get_oracle("map").bind(rows.y, rows.offsets))
-        return frank_wolfe(problem, 1.0, Options(tol, 1000), Start(start)).w
-
-    def means(tol):
-        full, found = solve(data, tol), []
-        for q in range(0, n, 4):
-            rest, own = data.select(np.setdiff1d(np.arange(n), q)), data.select(np.array([q]))
-            weights = (full, solve(rest, tol, full), solve(rest, tol))
-            found.append([evaluate("map", own.y, own.X @ w, qid=own.qid).mean for w in weights])
-        return np.mean(found, axis=0)
-
-    training, warm, cold = means(1e-2)
-    assert (warm, cold < training - 0.03) == (training, True)
-    training, warm, cold = means(1e-5)  # far below the influence of a query, about 1/n^2
-    assert abs(warm - cold) < 0.005 < 0.03 < training - warm

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from experiments._position_ndcg import PositionNDCG
-from structsvm.oracles import NDCG
-from structsvm.readers import make_ranking
 from structsvm.testing import check_oracle
-from structsvm.trainers import NothingLearnedWarning, RankingProblem, train
 from tests.refusing import rejected
 
 
@@ -36,15 +33,3 @@ def test_value_equals_the_maximum_over_all_permutations(k):
 def test_bad_settings_are_refused():
     rejected("k=0: expected an integer", PositionNDCG, k=0)
     rejected("finite sum, got a label 2000", PositionNDCG().bind, np.array([0.0, 2000.0]), np.array([0, 2]))
-
-
-def test_its_optimum_is_zero_where_the_log_rank_loss_learns():
-    """Check queries of a hundred documents with noisy labels, for which only the log-rank loss learns."""
-    data = make_ranking(60, 150, 4, noise=2.0, random_state=0)
-    oracles = {oracle: oracle.bind(data.y, data.offsets) for oracle in (PositionNDCG(), NDCG())}
-    hinge, smooth = (RankingProblem(data.X, data.offsets, separator) for separator in oracles.values())
-    with pytest.warns(NothingLearnedWarning, match="(hardly|no) better than zero weights"):
-        fit = train(hinge, 10.0, tol=1e-4)
-    assert fit.dual > (1 - 1e-3) * 10 * hinge.cut(np.zeros(4)).loss
-    fit = train(smooth, 10.0)
-    assert fit.primal < 0.95 * 10 * smooth.cut(np.zeros(4)).loss

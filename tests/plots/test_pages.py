@@ -87,17 +87,6 @@ def test_each_chart_says_what_it_shows():
         assert tags.count("title") >= tags.count("svg")
 
 
-def test_a_table_scrolls_in_a_box_that_the_keyboard_reaches():
-    columns = [pages.Column("name"), pages.Column("n", True)]
-    text = pages.table(columns, [["a", "1"], ["b", "2"]], caption="c", highlight=1)
-    page = Checker(text)
-    assert page.attributes.count(("tabindex", "0")) == 1
-    assert page.attributes.count(("scope", "col")) == 2
-    assert page.attributes.count(("scope", "row")) == 2
-    assert '<tr class=best><th scope="row">b' in text
-    assert text.index("figcaption") < text.index('class="scroll"')
-
-
 @pytest.mark.parametrize(
     ("value", "text"), [(0.0, "+0.00"), (-0.126, "−0.13"), (99.0, "+99.00"), (-12345.0, "−1.23e+04")]
 )
@@ -181,19 +170,6 @@ def test_a_page_of_a_service_comes_again_and_may_hold_frames():
     assert "frame-src 'self'" in live
     assert live.index("<nav>") < live.index("<h1>")
     assert "nav{color:red}</style>" in live
-
-
-def test_every_ground_has_the_same_colours():
-    page, notebook = pages.page("t"), pages.style_in("box")
-    for name, (light, dark, either) in colours.COLOURS.items():
-        assert re.findall(rf"--{name}:(#\w+)", page) == [light, dark]
-        assert re.findall(rf"--{name}:(#\w+)", notebook) == [either]
-    # what raises the score is orange, what lowers it blue, in notebooks as in pages
-    for colour, sign in (
-        (c, sign) for name, sign in (("pos", 1), ("neg", -1)) for c in colours.COLOURS[name]
-    ):
-        red, blue = int(colour[1:3], 16), int(colour[5:], 16)
-        assert sign * (red - blue) > 0
 
 
 def test_a_notebook_has_the_rules_of_pages_inside_a_box():

@@ -4,13 +4,10 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from _click_logs import interleaved
 
 from structsvm.metrics.tests import benjamini_hochberg
 from structsvm.online.evidence import always_valid as av
-from structsvm.online.statistics import analyse, confidence_sequence, holm, queries_needed
-from structsvm.online.statistics.page import page
-from structsvm.plots import pages
+from structsvm.online.statistics import confidence_sequence, holm, queries_needed
 from tests.refusing import rejected
 
 
@@ -140,19 +137,6 @@ def test_corrections_know_their_limits(correct):
 
 def test_outcomes_beyond_one_by_rounding_are_one():
     assert av.check_outcomes([-1 - 5e-10, 1 + 5e-10, 0.5]).tolist() == [-1.0, 1.0, 0.5]
-
-
-def test_the_page_leaves_out_intervals_that_would_flatten_the_others(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(pages, "line_chart", lambda lines, **options: drawn.append(lines) or "")
-    outcomes = np.random.default_rng(0).choice([1.0, -1.0], size=3000, p=[0.55, 0.45])
-    log = interleaved(outcomes, np.arange(3000))
-    page("clicks", log, analyse(log))
-    ((mean, lower, upper),) = drawn
-    widths = np.subtract(upper.y, lower.y)
-    assert widths[0] <= 8 * widths[-1]
-    assert 10 < mean.x[0] < 200  # neither all nor few are left out
-    assert mean.x[-1] == 3000
 
 
 @pytest.mark.parametrize("alpha", [0.05, 1e-50, 1e-300])

@@ -9,7 +9,6 @@ import pytest
 from structsvm.online import PreferenceMatrix, simulate
 from structsvm.online.simulation.page import duel_map, headline, leaders, results_table, simulation_page
 from structsvm.online.simulation.play import Simulation
-from structsvm.plots import figures, pages
 from tests.refusing import rejected
 
 P = [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]]
@@ -77,30 +76,6 @@ def test_the_headline_follows_the_intervals() -> None:
     # intervals that touch overlap, equal ones too
     assert leaders({"a": fake(5, 5), "b": fake(5, 5)}) == ["a", "b"]
     assert leaders({"a": fake(5, 5), "b": fake(5.001, 5.001)}) == ["a"]
-
-
-def test_chart_shows_the_last_four_decades() -> None:
-    times = np.geomspace(1, 1e7, 50)
-    none = np.zeros((1, 50), dtype=np.int64)
-    run = Simulation(times, times[None], none, none == 0, np.zeros((2, 2), dtype=np.int64), False)
-    for draw in (figures.regret, figures.right_answers):
-        (line,) = draw({"a": run}).series
-        assert line.x == times[times >= 1e3].tolist()
-    assert "nothing to show" in pages.draw(figures.regret({"a": fake(0)}))
-
-
-def test_bands_of_regret_stay_above_0() -> None:
-    few = fake(1, 30)
-    assert few.interval()[0][-1] < 0
-    (line,) = figures.regret({"a": few}).series
-    assert line.low == line.y
-    assert line.high == few.interval()[1].tolist()
-
-
-def test_shares_keep_their_whole_range() -> None:
-    chart = pages.draw(figures.right_answers({"a": fake(1)}))
-    assert ">1.0</text>" in chart
-    assert ">0.0</text>" in chart
 
 
 def test_heat_map_counts_pairs_once_and_orders_arms() -> None:

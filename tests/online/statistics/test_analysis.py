@@ -174,24 +174,6 @@ def test_simulated_logs_are_seeded_and_follow_the_click_model(data):
         assert times == sorted(times)
 
 
-def test_simulated_times_are_three_seconds_per_place_and_twenty_per_grade_of_dwell(data):
-    """Time to a click per rank since the last click, and dwell time per 1 + grade, are exponential with these means."""
-    walks, dwells = [], []
-    user = CascadeUser.named("informational", 3)
-    for impression in simulate_log(data, ideal_and_worse(data, 1.0, 1.0), METHODS[0], user, 600, rng=1):
-        q = int(np.flatnonzero(data.query_ids == impression.query)[0])
-        now, before = 0.0, 0
-        for click in impression.clicks:
-            grade = data.y[data.offsets[q] + int(impression.shown.documents[click.rank - 1])]
-            walks.append((click.time - now) / (click.rank - before))
-            dwells.append(click.dwell / (1 + grade))
-            now, before = click.time + click.dwell, click.rank
-    for values, mean in ((walks, 3.0), (dwells, 20.0)):
-        assert len(values) > 1000
-        assert np.mean(values) == pytest.approx(mean, abs=5 * mean / np.sqrt(len(values)))
-        assert np.std(values) == pytest.approx(mean, rel=0.2)
-
-
 def test_simulated_logs_show_the_ids_of_the_data(data):
     named = replace(data, docid=np.array([f"d{row}" for row in range(data.n_rows)]))
     user, scores = CascadeUser.named("perfect", 3), ideal_and_worse(data, 1.0, 1.0)
@@ -240,29 +222,6 @@ def test_simulate_then_analyse(cli, data):
     for said in ("feature 1 against feature 3", "<svg"):
         assert said in page
     assert Path("log.jsonl.gz").read_bytes() == first
-
-
-@pytest.mark.parametrize(
-    ("method", "what"),
-    [
-        ("team_draft", "difference in clicks per query"),
-        ("probabilistic", "expected outcome (1 won, -1 lost) per query"),
-        ("optimized", "difference in credit per click, as a share of the largest possible per query"),
-    ],
-)
-def test_the_page_says_what_its_interval_is(cli, method, what):
-    cli(f"interleave simulate -o log.jsonl --impressions 60 --interleaver {method} --length 4 --users 9")
-    for options, sure, units in (
-        ("--alpha 0.1 --cluster none", "90%", "number of queries"),
-        ("--cluster user", "95%", "number of users"),
-        ("", "95%", "number of users"),  # as they return
-    ):
-        cli("interleave analyse log.jsonl --report log.html", options)
-        page = Path("log.html").read_text()
-        for text in (f"lower end of its {sure} interval", what, "confidence sequence", units):
-            assert text in page
-        assert ">lower<" not in page
-        assert "It takes" not in page
 
 
 def test_a_fitted_model_is_a_ranker(cli, data):
