@@ -113,24 +113,6 @@ def headings(page):
     }
 
 
-@pytest.mark.parametrize("page", [*PAGES, *ROOT_PAGES], ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page):
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        if target.startswith(("http:", "https:")):
-            continue
-        name, _, anchor = target.partition("#")
-        there = (page.parent / name).resolve() if name else page
-        parts = there.relative_to(ROOT).parts
-        if parts[:2] == ("docs", "gallery"):  # made from the scripts
-            assert there.stem == "index" or DOCS / "examples" / f"{there.stem}.py" in EXAMPLES, target
-            continue
-        if parts in {("docs", "api.rst"), ("docs", "experiments.md")}:
-            continue
-        assert there.exists(), target
-        assert not anchor or anchor in headings(there), target
-
-
 def test_formulas_can_be_shown():
     math = pytest.importorskip("docutils.utils.math.latex2mathml", reason="docutils builds the manual")
     found = []

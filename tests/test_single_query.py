@@ -147,14 +147,6 @@ def test_cross_validation_without_ids_warns(said):
     }
 
 
-def test_of_many_calls_at_one_place_one_is_shown():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
-        for n in (20, 30, 40):  # the text is the same whatever the number of rows
-            evaluate("map", Y[:n], X[:n, 0])
-    assert len(caught) == 1
-
-
 def test_scorers_refuse(said):
     search = GridSearchCV(SVMMap(), {"C": [0.1]}, cv=2, scoring=make_scorer("map"), error_score="raise")
     rejected(r"expected qid .* pass its id: qid=0", search.fit, X, Y)

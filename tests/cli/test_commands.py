@@ -260,17 +260,6 @@ for command in sys.argv[1:]:
     assert texts == dict.fromkeys(("model.npz", "scores.txt", "page.html"), "old")
 
 
-def test_the_second_signal_is_an_ordinary_interrupt(tmp_path, capfd):
-    before = signal.getsignal(signal.SIGINT)
-    with GapProgress(1e-3, tmp_path / "m.npz") as progress:
-        os.kill(os.getpid(), signal.SIGINT)
-        assert progress.interrupted
-        assert "structsvm: stopping after this pass, to save " in capfd.readouterr().err
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
-
-
 @pytest.mark.parametrize(
     ("options", "method", "call", "times", "said"),
     [

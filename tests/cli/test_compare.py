@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -104,15 +103,6 @@ def test_several_baselines_in_every_measure(rows, cli):
     best, *others = sorted(values, key=lambda name: -np.mean(values[name]["map"]))
     corrected = {frozenset((t["method"], t["baseline"])): t["holm"] for t in tests if t["measure"] == "map"}
     assert all(p_said(corrected[frozenset((best, other))]) in out.splitlines()[-1] for other in others)
-
-
-def test_progress_without_a_terminal_and_peers_without_their_library(rows, cli, monkeypatch):
-    monkeypatch.setitem(sys.modules, "lightgbm", None)
-    assert "pip install lightgbm" in cli.refuses("compare", rows, "--method lightgbm")
-    monkeypatch.setattr("structsvm.cli.compare._MINUTE", 0.0)
-    cli("compare", rows, f"--C 0.1 {THREE} --method svm-map,best-feature")
-    told = [line.split(",")[0] for line in cli.err.splitlines()]
-    assert told == [f"structsvm: {k} of 6 trained" for k in range(1, 7)]
 
 
 def test_ends_of_the_grid_are_remarked(rows, cli):

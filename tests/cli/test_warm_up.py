@@ -1,7 +1,5 @@
 """``structsvm warm-up`` says where compiled code is kept, and a verbose fit that it compiles."""
 
-import pytest
-
 from structsvm.cli import main, warm_up
 
 
@@ -34,19 +32,3 @@ def test_without_a_folder_to_write_to_it_is_an_error(monkeypatch, capsys):
     monkeypatch.setattr(kernel, "kept_in", lambda: None)
     assert main(["warm-up"]) == 2
     assert "NUMBA_CACHE_DIR" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("verbose", [True, False])
-def test_a_verbose_fit_says_that_it_compiles(monkeypatch, capsys, verbose):
-    from structsvm import SVMMap
-    from structsvm.common import compiling
-    from structsvm.trainers import certificate
-
-    def slow(*arguments):
-        compiling.begun(None, usual=True)
-        compiling.ended()
-
-    monkeypatch.setattr(compiling, "not_kept", lambda why: None)
-    monkeypatch.setattr(certificate, "check_C", slow)
-    SVMMap().fit([[0.0], [1.0]], [0, 1], qid=[1, 1], verbose=verbose)
-    assert ("compiling" in capsys.readouterr().out) == verbose

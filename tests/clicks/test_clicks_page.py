@@ -3,10 +3,9 @@
 import html
 import re
 
-import numpy as np
 import pytest
 
-from structsvm.clicks import ClickCells, Propensities, harvest, judgments
+from structsvm.clicks import ClickCells, Propensities, harvest
 from structsvm.clicks.page import clicks_page
 
 
@@ -32,14 +31,3 @@ def test_propensities_have_a_band_only_if_their_error_is_known(cells):
     assert "opacity: 0.15" not in given
     assert "as given" in text_of(given)
     assert "estimated" not in text_of(given)
-
-
-def test_grades_count_documents_impressions_and_clicks(cells):
-    found = judgments(cells)
-    assert np.array_equal(found.value, [1.0, 1.0])
-    text = text_of(clicks_page("log", cells, judged=found))
-    assert "3 from 2 0 0 0 2 from 1 2 12 6 1 from 0.5 0 0 0 0 below 0.5 0 0 0" in text
-    assert "1 5 1 0.206 to 2.92 6 3" in text
-    assert "1 from 1.5 0 0 0 0 below 1.5 2 12 6" in text_of(
-        clicks_page("log", cells, judged=found, levels=[1.5])
-    )

@@ -148,12 +148,6 @@ def test_a_line_of_40_mb_is_refused(piece, write):
     rejected(r"file:2: expected lines of at most 33554432 bytes", read_letor, path)
 
 
-@pytest.mark.parametrize("text", [b"1 qid:1 %s", b"%s", b"1 qid:%s 1:1", b"1 qid:1 1:1.%sx", b"1 qid:1 %s:1"])
-def test_a_token_of_20_mb_is_named_by_its_beginning(text, write):
-    path = write(b"0 qid:1 1:1\n" + text % (b"7" * 20_000_000) + b"\n")
-    rejected(r"file:2: expected .{0,200}$", read_letor, path)
-
-
 def test_a_number_of_20_mb_is_read(write):
     digits = b"0." + b"3" * 20_000_000
     assert read_letor(write(b"1 qid:1 1:" + digits + b"\n")).X[0, 0] == 1 / 3
@@ -234,16 +228,6 @@ def test_small_repetitive_files_are_free(write):
     packed = bz2.compress(text)
     assert len(text) > 1000 * len(packed)
     assert read_letor(write(packed)).n_rows == 100_000
-
-
-@pytest.mark.parametrize(
-    "name", ["svmmap_sample/sample.data.gz", "letor4_mq2008/S4.txt.gz", "lightgbm_rank/rank.test.gz"]
-)
-def test_public_files_are_far_from_the_limit(name, shared_data, monkeypatch):
-    path = shared_data(name)
-    monkeypatch.setattr(files, "FREE_BYTES", 0)
-    lines = sum(1 for _ in files.read_lines(path, max_expansion=files.MAX_EXPANSION / 5))
-    assert lines == gzip.decompress(path.read_bytes()).count(b"\n")
 
 
 @pytest.mark.parametrize("kind", PACKERS)

@@ -67,18 +67,3 @@ def test_parts_in_full_and_interrupted_work(common, argv, tmp_path):
     argv("trial --quick --full third")
     with pytest.raises(SystemExit):
         begin()
-
-
-@pytest.mark.slow
-def test_calibration_agrees_with_the_library_and_keeps_its_levels(load, argv, tmp_path):
-    """The script checks its vectorised tests against the library; few logs only reveal gross errors of a level."""
-    pytest.importorskip("matplotlib")
-    module = load("calibration")
-    argv(f"calibration --quick --runs 60 --out {tmp_path}")
-    module.main()
-    record = json.loads((tmp_path / "calibration.json").read_text())
-    assert len(record["fixed"]) == len(record["looks"]) == 4 * len(module.USERS)
-    assert record["largest"]["fixed"] <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / 60)
-    assert record["largest"]["always_valid"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
-    assert "False positives of A/A logs" in (tmp_path / "calibration.md").read_text()
-    assert (tmp_path / "calibration.png").exists()

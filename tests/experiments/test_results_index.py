@@ -1,7 +1,6 @@
 """The index of the papers: complete, up to date with the results, and with existing names."""
 
 import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -36,28 +35,3 @@ def test_verdicts_name_figures_that_are_listed(index):
     assert len(said) == len(set(said))
     for found in index.records(FOLDER / "results").values():
         assert len(found["figures"]) == 1 or all(row["part"] != "all" for row in found["figures"].values())
-
-
-ITEMS = [(paper["key"], item) for paper in PAPERS for item in paper["items"]]
-
-
-@pytest.mark.parametrize(
-    ("key", "item"), ITEMS, ids=lambda value: value if isinstance(value, str) else value["name"]
-)
-def test_algorithms_and_equations_are_where_the_index_says(key, item, index):
-    assert len({"at", "page", "nothing"} & set(item)) == 1
-    for name in item.get("at", "").split(", ") if "at" in item else ():
-        module = name
-        while True:
-            module = module.rpartition(".")[0]
-            try:
-                thing = import_module(module)
-                break
-            except ModuleNotFoundError:
-                assert "." in module, name
-        for attribute in name.removeprefix(f"{module}.").split("."):
-            thing = getattr(thing, attribute)
-        assert thing.__doc__, name
-    if "page" in item:
-        assert item["name"].split(",")[0].split()[0] in ("Observation", "Lemma", "Theorem")
-        assert (FOLDER.parent / item["page"]).exists()

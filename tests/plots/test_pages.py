@@ -94,22 +94,6 @@ def test_signed_numbers(value, text):
     assert pages._signed(value) == text
 
 
-def test_figures_have_the_colours_of_the_style_sheet_and_nothing_of_their_own():
-    lines = figures.Lines(
-        [pages.Series("a$b$", [1, 2], [1, 0.1], [0.5, 0.05], [2, 0.2])], "x", "y", log_y=True
-    )
-    text = pages.draw(lines, alt="how it went")
-    assert text == pages.draw(lines, alt="how it went")  # the same bytes
-    assert not set(re.findall("#[0-9a-f]{6}", text)) - {"#000000"}  # of marks that have a colour around them
-    used = set(re.findall(r"var\(--(\w+)\)", text))
-    assert used == {"s0", "soft", "rule"}
-    assert used <= {*re.findall(r"--(\w+):", pages.page("t"))} & {
-        *re.findall(r"--(\w+):", pages.style_in("t"))
-    }
-    assert "a$b$" in text
-    assert "<title>how it went</title>" in text
-
-
 @pytest.mark.parametrize(
     "piece",
     [

@@ -451,12 +451,3 @@ def test_public_files(name, shape, sizes, shared_data):
         assert (data.n_features, data.order, data.docid[0][:2]) == (46, None, "GX")
     else:
         assert (data.n_queries, data.n_rows, data.n_features) == shape
-
-
-def test_a_second_reading_compiles_nothing(tmp_path):
-    path = write(tmp_path, "1 qid:1 1:1\n")
-    read_letor(path)
-    kernels = ("parse_lines", "count_rows", "_number", "find_runs")
-    before = {name: len(getattr(letor_scanner, name).signatures) for name in kernels}
-    read_letor(write(tmp_path, gzip.compress(b"1 qid:1 1:1 # docid = x"), "b.gz"))
-    assert before == {name: len(getattr(letor_scanner, name).signatures) for name in before}

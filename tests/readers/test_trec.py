@@ -2,7 +2,6 @@
 
 import gzip
 import re
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -134,18 +133,6 @@ def test_only_ids_need_be_utf8(write):
 def test_an_empty_file_is_an_error(write, content):
     rejected(r"expected lines '<topic>.*got an empty file", read_run, write(content))
     rejected(r"expected lines '<topic>.*got an empty file", read_qrels, write(content))
-
-
-def test_a_line_of_a_megabyte_is_refused_in_a_short_message_and_bounded_memory(write):
-    for line in (b"x" * (1 << 20), b"1 Q0 " + b"d" * (1 << 20) + b" 1 2 t", b"a " * (1 << 19)):
-        path = write(GOOD.encode() * 1 + line + b"\n")
-        tracemalloc.start()
-        with pytest.raises(ValueError, match=r"some.run:2: expected") as error:
-            read_run(path)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert len(str(error.value)) < 250 + len(str(path))
-        assert peak < 30e6
 
 
 @pytest.mark.parametrize("score", ["{}", "1", "-{}.5e3"])

@@ -325,25 +325,3 @@ def test_many_queries_need_one_descent_and_one_certificate():
     problem = make_problem(n_queries=10_000, seed=6)
     for C in (0.1, 1.0, 10.0):
         assert frank_wolfe(problem, C, Options(tol=1e-3)).n_passes <= 3
-
-
-@pytest.mark.parametrize("looked_at", ["without information", "turned round", "without weight"])
-def test_queries_that_mislead_about_the_length_of_the_weights_cost_no_passes(looked_at, monkeypatch):
-    """The trainer estimates the length from every fifth group of 37 queries, which differ from all others."""
-    rng = np.random.default_rng(0)
-    n, weights = 1500, None
-    X, offsets = rng.normal(size=(5 * n, 3)), np.arange(0, 5 * n + 1, 5)
-    y = (X @ [1.0, 2.0, 3.0] + rng.normal(size=5 * n) > 0).astype(float)
-    looked = np.arange(n) // 37 % 5 == 0
-    if looked_at == "without information":
-        y[np.repeat(looked, 5)] = 0
-    elif looked_at == "turned round":
-        y[np.repeat(looked, 5)] = 1 - y[np.repeat(looked, 5)]
-    else:
-        weights = np.where(looked, 0.0, 1.0)
-    problem = bind((X, y, offsets), "roc", weights)
-    found = sampled_factor(problem, 10.0, np.array([1.0, 2.0, 3.0]))
-    fit = frank_wolfe(problem, 10.0)
-    monkeypatch.setattr("structsvm.trainers.frank_wolfe.sampled_factor", lambda *_: 1.0)
-    assert found == 1.0
-    assert fit.n_passes <= frank_wolfe(problem, 10.0).n_passes

@@ -73,18 +73,6 @@ def test_tolerance_at_the_limit_of_rounding_ends():
     assert fit.gap <= 1e-9
 
 
-def test_n_slack_takes_an_extra_pass_to_avoid_zero_weights():
-    problem = hinges(*multiclass(5))
-    for max_passes, n_passes in ((2, 3), (3, 3), (4, 5)):
-        with pytest.warns(ConvergenceWarning):
-            fit = n_slack(problem, 100.0, Options(tol=1e-9, max_passes=max_passes))
-        assert fit.n_passes == n_passes
-        assert np.abs(fit.w).max() > 0
-    small = n_slack(problem, 1e-6)  # zero weights are within tol of the optimum
-    assert small.converged
-    assert np.abs(small.w).max() > 0
-
-
 @pytest.mark.parametrize("scale", [1e6, 1e12, 1e100])
 def test_bounds_do_not_cross_where_rounding_rules(scale):
     X, y, _ = multiclass(6, n=30)

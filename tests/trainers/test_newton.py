@@ -7,12 +7,10 @@ import pytest
 from scipy.optimize import minimize
 
 from structsvm.oracles.squared_pairs import SquaredPairs
-from structsvm.trainers import passes
 from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.contract import Options, Start
 from structsvm.trainers.newton import newton as by_newton
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 from tests.trainers.problems import bind, make_rows
 
@@ -117,33 +115,3 @@ def test_stopping_early_warns_and_says_how_far_it_came():
     ):
         stopped = newton(problem, 100.0, tol=1e-9, callback=lambda p: p.n_passes > 1)
     assert stopped.n_iterations >= 1
-
-
-def test_part_of_chunks_equals_the_problem_of_its_queries(monkeypatch):
-    """A part of every eighth chunk equals the problem of these queries, and can start a long fit."""
-    monkeypatch.setattr(passes, "_CHUNK_BYTES", 1 << 10)  # many stretches of few queries
-    X, y, offsets = make_rows(n_queries=1500)
-    problem = make_problem(X, y, offsets, n_jobs=3)
-    part = problem.part(8)
-    stretch = problem.chunk * passes._CHUNKS_PER_TASK
-    queries = [q for q in range(1500) if q // stretch % 8 == 0]
-    assert 150 < len(queries) < 300
-    rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in queries])
-    lengths = np.diff(offsets)[queries]
-    own = np.concatenate(([0], np.cumsum(lengths)))
-    # pairs of all queries are counted alike, those of the part by the weights of the whole
-    few = RankingProblem(
-        X[rows], own, SquaredPairs("pairs").bind(y[rows], own), weights=problem.weights[queries]
-    )
-    w = np.random.default_rng(1).normal(size=5)
-    ours, theirs = part.tangent(w), few.tangent(w)
-    assert ours.loss == pytest.approx(theirs.loss, rel=1e-12)
-    np.testing.assert_allclose(ours.joint, theirs.joint, rtol=1e-10)
-    np.testing.assert_allclose(part.curve(ours, w), few.curve(theirs, w), rtol=1e-10)
-
-    fit = newton(problem, 100.0, tol=1e-9)
-    zero = newton(problem, 100.0, tol=1e-9, w0=np.zeros(5))  # given, so that the fit begins there
-    assert fit.converged
-    assert fit.primal == pytest.approx(zero.primal, rel=1e-12)
-    np.testing.assert_allclose(fit.w, zero.w, atol=1e-6)
-    assert fit.n_passes < zero.n_passes

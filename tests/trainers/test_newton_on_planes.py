@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 from scipy.optimize import check_grad
 
-from experiments._position_ndcg import PositionNDCG
 from structsvm.trainers import newton_on_planes as module
 from structsvm.trainers.block_dual import BlockDual
 from structsvm.trainers.contract import Options, Start
@@ -285,17 +284,3 @@ def test_bounds_on_a_path_are_recomputed_where_no_pass_was_made_too(n, loss):
         assert fit.primal == pytest.approx(objective(problem, C, fit.w), rel=1e-12)
         assert fit.dual <= one_slack(problem, C, Options(tol=1e-4, max_passes=5000)).primal
     assert min(passes) == 0 or n < 100
-
-
-def test_few_queries_take_newton_steps_after_many_passes(solved):
-    problem = make_problem(PositionNDCG(5), n=60)
-    easy = frank_wolfe(problem, 0.1)
-    assert easy.converged
-    assert not solved
-    fit = frank_wolfe(problem, 1e3)
-    assert fit.converged
-    assert solved
-    assert 40 <= fit.n_passes <= 80
-    reference = one_slack(problem, 1e3, Options(tol=1e-3, max_passes=2000))
-    assert fit.dual <= reference.primal
-    assert reference.dual <= fit.primal

@@ -403,57 +403,6 @@ def made_by(data, path, *, C=30.0, **options):
         return trained(data, [40, 60], C, checkpoint=path, **options).gap
 
 
-@pytest.mark.parametrize("options", [{"tol": 0.1}, {"tol": 1e-9, "max_passes": 4}], ids=["tol", "passes"])
-@pytest.mark.parametrize("borders", [[40, 60], [30]])
-def test_a_checkpoint_that_needs_no_more_passes_is_no_certificate_of_other_rows(tmp_path, options, borders):
-    """If the gap of the checkpoint is small enough, or its passes are used up, new rows are evaluated all the same."""
-    monday, path = make_data(120), tmp_path / "fit.checkpoint"
-    X, y, offsets = monday
-    unused = (np.column_stack([X, np.zeros(len(X))]), y, offsets)
-    filled = (np.column_stack([X, X[:, 0] * y]), y, offsets)  # a column that the weights have no use for
-    rng = np.random.default_rng(1)
-    tuesdays = {
-        "labels": (monday, (X, np.roll(y, 1), offsets)),
-        "rows": (monday, (rng.normal(size=X.shape), y, offsets)),
-        "one value": (monday, (X + 1e-3 * (np.arange(X.size).reshape(X.shape) == 7), y, offsets)),
-        "unused column": (unused, filled),
-    }
-    for before, after in tuesdays.values():
-        made_by(before, path, tol=1e-9, max_passes=4)
-        kept = path.read_bytes()
-        with pytest.raises(BadInput, match="expected the data for which it was written, got different data"):
-            trained(after, borders, 30.0, checkpoint=path, **options)
-        assert path.read_bytes() == kept
-        path.unlink()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"history": np.empty((0, 5))},
-        {"history": np.zeros((3, 6))},
-        {"slacks": np.zeros(1)},
-        {"w": np.zeros(3)},
-        {"w": np.full(5, np.nan)},
-        {"joint": np.zeros((1, 5))},
-        {"group": None},
-        {"alpha": np.array(["a"])},
-        {"description": np.frombuffer(b'{"format": "structsvm-checkpoint"}', dtype=np.uint8)},
-        {"description": np.frombuffer(b'{"format": "structsvm-checkpoint", "problem": 3}', dtype=np.uint8)},
-    ],
-)
-def test_an_archive_of_other_content_is_no_checkpoint(tmp_path, change):
-    data, path = make_data(120), tmp_path / "fit.checkpoint"
-    made_by(data, path, tol=1e-9, max_passes=4)
-    with np.load(path) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    if "group" in change:
-        change = {"group": arrays["group"] + 7}
-    with path.open("wb") as file:
-        np.savez(file, **{**arrays, **change})
-    refused("expected a checkpoint of a fit, got something else", trained, data, [40], 30.0, checkpoint=path)
-
-
 @pytest.mark.parametrize(
     ("solver", "loss"), [("partitioned", "map"), ("one_slack", "map"), ("newton", "ndcg@5")]
 )

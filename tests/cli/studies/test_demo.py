@@ -39,26 +39,6 @@ def outcome(small):
     return demo.run(small, n_jobs=1)
 
 
-def test_digits_are_rows_of_the_images(digits):
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
-    images = images / 16
-    rng = np.random.default_rng(3)
-    for data in (digits.train, digits.test):
-        assert data.X.dtype == np.float32
-        assert data.n_features == 64
-        for q in rng.choice(data.n_queries, 5, replace=False):
-            start, stop = data.offsets[q : q + 2]
-            asking = int(data.qid[start])
-            # the candidates are the images whose differences these are
-            differences = np.abs(images[asking] - images).astype(np.float32)
-            for row in rng.choice(np.arange(start, stop), 20, replace=False):
-                same = np.flatnonzero((differences == data.X[row]).all(axis=1))
-                assert same.size >= 1
-                assert bool(data.y[row]) in {bool(labels[asking] == labels[j]) for j in same}
-
-
 def test_no_image_is_in_both_parts(digits):
     asking = {int(q) for q in digits.train.qid}, {int(q) for q in digits.test.qid}
     assert not asking[0] & asking[1]

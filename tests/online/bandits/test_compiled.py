@@ -223,13 +223,3 @@ def test_rcs_knock_out_has_the_right_champion_distribution() -> None:
             u = rng.random()
             counts[lead if u < chance else _champion(beats, lead, u, rng)] += 1
         assert (np.abs(counts / n - exact) < 4.5 * np.sqrt(exact * (1 - exact) / n) + 1e-9).all()
-
-
-def test_a_second_run_compiles_nothing() -> None:
-    from structsvm.online.bandits.compiled import rucb
-
-    world = Utilities([0.1, 0.9])
-    simulate("rucb", world, horizon=10)
-    before = len(rucb._rucb.signatures)
-    simulate("rucb", Utilities([0.3, 0.5, 0.2]), horizon=20)
-    assert len(rucb._rucb.signatures) == before
