@@ -1,0 +1,74 @@
+"""``structsvm show``: the weights of a model, or the features of its trees."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from structsvm.cli.explain import feature_lines, feature_names, read_rows
+from structsvm.cli.files import Table, load_ranker
+from structsvm.cli.options import AsJson
+from structsvm.cli.terminal import emit, note
+from structsvm.common.checks import BadInput
+from structsvm.common.user_warnings import ordered_columns
+
+
+def show(
+    model: Annotated[Path, "<MODEL> A model that train or search wrote."],
+    rows: Annotated[Path | None, "Labelled rows on which to compute permutation importances."] = None,
+    measure: Annotated[str, "Measure for the importances, one of {measures}."] = "ndcg@10",
+    as_json: AsJson = False,
+    *,
+    columns: Table,
+) -> None:
+    """Show the weights of MODEL, or the features of its trees, largest first.
+
+    scaled is the weight of the feature as scaled by the model, which makes features comparable; raw is the weight of
+    the original feature, the amount that one unit of it adds to the score. For trees: the number of splits, and the
+    range of scores that trees and bins using only this feature add.
+    """
+    ranker = load_ranker(model)
+    table = _of_trees(ranker) if hasattr(ranker, "leaves_") else _of_linear(ranker)
+    if rows is not None:
+        from structsvm.metrics.importance import permutation_importance
+
+        data = read_rows(rows, columns, ranker)
+        if data.y is None:
+            raise BadInput(rows, "expected labels, got none", "importance is the drop of a measure")
+        with ordered_columns():
+            options: Any = {"measure": measure, "random_state": 0}
+            result = permutation_importance(ranker, data.X, data.y, qid=data.qid, **options)
+        for entry, value in zip(table, result.mean.tolist(), strict=True):
+            entry["importance"] = value
+    key = "importance" if rows is not None else next(name for name in table[0] if name != "feature")
+    table.sort(key=lambda entry: -abs(entry[key]))
+    emit(feature_lines(table), {"model": type(ranker).__name__, "features": table}, as_json)
+
+
+def _of_linear(ranker: Any) -> list[dict[str, Any]]:
+    from structsvm.export import linear_form
+
+    form = linear_form(ranker)
+    if form.within_query:
+        note("the model scales within queries, so raw features have no weights")
+    raw = {} if form.within_query else {"raw": form.raw_weights.tolist()}
+    return _rows({"feature": list(form.names), "scaled": form.weights.tolist()} | raw)
+
+
+def _of_trees(ranker: Any) -> list[dict[str, Any]]:
+    from structsvm.export.trees import valued_forest
+
+    forest, names = ranker.leaves_.forest_, feature_names(ranker)
+    valued = valued_forest(ranker, tuple(names))
+    splits = np.bincount(forest.feature, minlength=len(names))
+    alone = np.zeros(len(names))  # range of scores from trees that use only this feature
+    for t in range(valued.forest.n_trees):
+        used = np.unique(valued.forest.feature[valued.forest.nodes[t] : valued.forest.nodes[t + 1]])
+        if len(used) == 1:
+            leaves = valued.values[valued.forest.leaves[t] : valued.forest.leaves[t + 1]]
+            alone[used[0]] += np.ptp(leaves)
+    return _rows({"feature": names, "splits": splits.tolist(), "range alone": alone.tolist()})
+
+
+def _rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]
