@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput, counted
@@ -47,7 +47,7 @@ class SingleQueryWarning(UserWarning):
     """
 
 
-def one_query(qid: Any, caller: str) -> Any:
+def one_query(qid: ArrayLike, caller: str) -> Any:
     """Return ``qid``; if it is None, emit a :class:`SingleQueryWarning` and return 0, which is an id for all rows."""
     if qid is not None:
         return qid
@@ -99,7 +99,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     return Grouping(offsets_of(counts), run_ids[np.sort(first)], order)
 
 
-def refuse_name(qid: Any) -> None:
+def refuse_name(qid: ArrayLike) -> None:
     """Raise if ``qid`` is a string, such as the name of a column, instead of ids."""
     if isinstance(qid, str):
         remedy = (
@@ -123,7 +123,7 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
     return X[[c for c in columns if c != QID]], ids
 
 
-def _refuse_other_kinds(X: Any) -> None:
+def _refuse_other_kinds(X: object) -> None:
     """Raise for objects that contain no rows in memory, or whose columns NumPy would not separate."""
     expected = "expected a matrix or a frame"
     if isinstance(X, str | PurePath):
@@ -194,7 +194,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     return ids
 
 
-def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
+def unit_weights(weights: ArrayLike, n: int, each: str = "query") -> Float:
     """Return weights scaled to sum to one; equal weights for None. ``each`` names the weighted items in errors."""
     if weights is None:
         return np.full(n, 1.0 / n)
@@ -208,7 +208,7 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
     return np.asarray(values / total)
 
 
-def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
+def labels_of(y: ArrayLike, offsets: object = None, *, name: str = "y") -> Float:
     """Return labels as float64; raise if ``y`` is None, or its length is not the number of rows of ``offsets``."""
     if y is None:
         raise BadInput(name, "expected a label for each row, got None", "pass rows with labels")
@@ -220,7 +220,7 @@ def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
     return labels
 
 
-def refuse_masked(name: str, values: Any) -> None:
+def refuse_masked(name: str, values: ArrayLike) -> None:
     """Raise for masked values, because NumPy would use the data under the mask."""
     if not isinstance(values, np.ma.MaskedArray):
         return
@@ -233,7 +233,7 @@ def refuse_masked(name: str, values: Any) -> None:
         )
 
 
-def column_numbers(X: Any) -> tuple[int, ...] | None:
+def column_numbers(X: object) -> tuple[int, ...] | None:
     """Return the labels of a frame whose columns are integers other than 0, 1, 2, ...; None for other frames.
 
     A number is ambiguous for such a frame: it may be a label or a position.
@@ -246,7 +246,7 @@ def column_numbers(X: Any) -> tuple[int, ...] | None:
     return None if numbers == tuple(range(len(numbers))) else numbers
 
 
-def refuse_number(argument: str, key: Any, numbers: tuple[int, ...] | None) -> None:
+def refuse_number(argument: str, key: object, numbers: tuple[int, ...] | None) -> None:
     """Raise if a column is given by a number and ``numbers``, from :func:`column_numbers`, is not None."""
     if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         shown = f"{', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}"
@@ -345,10 +345,10 @@ class QueryData:
     def from_arrays(
         cls,
         X: Any,
-        y: Any,
-        qid: Any = None,
+        y: ArrayLike,
+        qid: object = None,
         *,
-        docid: Any = None,
+        docid: ArrayLike | None = None,
         feature_names: tuple[str, ...] | None = None,
     ) -> QueryData:
         """Validate and group arrays.
@@ -414,7 +414,7 @@ class QueryData:
         """Query id of every row, for ``estimator.fit(data.X, data.y, qid=data.qid)``."""
         return np.repeat(self.query_ids, np.diff(self.offsets))
 
-    def select(self, queries: Any) -> QueryData:
+    def select(self, queries: object) -> QueryData:
         """Return the data of some queries (indices or boolean mask), in the order given."""
         chosen, offsets, rows = choose_groups(self.offsets, queries)
         taken: list[Any] = [None if one is None else one[rows] for one in (self.X, self.y, self.docid)]
@@ -487,7 +487,7 @@ def places_in(offsets: Int) -> Int:
     return np.arange(1, int(offsets[-1]) + 1) - np.repeat(offsets[:-1], np.diff(offsets))
 
 
-def choose_groups(offsets: Int, chosen: Any) -> tuple[Int, Int, Any]:
+def choose_groups(offsets: Int, chosen: object) -> tuple[Int, Int, Any]:
     """Return the indices of the chosen groups (indices or a mask), their new offsets, and the index of their rows."""
     numbers = np.asarray(chosen)
     numbers = (np.flatnonzero(numbers) if numbers.dtype == np.bool_ else numbers).astype(np.int64)

@@ -122,7 +122,7 @@ def _say(store: Path, data: QueryData) -> None:
     typer.echo(f"{store}: {sizes}{unlabelled}")
 
 
-def _add_percentiles(source: Source, store: Path, table: Table, dtype: str | None, **options: Any) -> None:
+def _add_percentiles(source: Source, store: Path, table: Table, dtype: str | None, **options: object) -> None:
     """Write the rows and their percentiles."""
     from structsvm.features.scaling import with_percentiles
 

@@ -89,7 +89,7 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
     return there
 
 
-def predict_there(client: Any, model: Any, source: Source, columns: Columns) -> Iterator[Any]:
+def predict_there(client: object, model: object, source: Source, columns: Columns) -> Iterator[Any]:
     """Yield the scores of each part of the data, in the order of the rows."""
     if source.kind == "store" and readers.open_store(source).order is not None:
         problem = "expected a store with rows in the order of its source, got a different order"
@@ -99,7 +99,13 @@ def predict_there(client: Any, model: Any, source: Source, columns: Columns) -> 
 
 
 def evaluate_there(
-    client: Any, model: Any, source: Source, columns: Columns, groups: str, metrics: list[str], **options: Any
+    client: object,
+    model: object,
+    source: Source,
+    columns: Columns,
+    groups: str,
+    metrics: list[str],
+    **options: object,
 ) -> list[Any]:
     """Return the results of each measure for the ranking by the model."""
     with _saying():

@@ -147,7 +147,7 @@ def read_data(
     fill: float | Literal["keep"] | None = None,
     features: Sequence[str] | None = None,
     labels: bool = True,
-    **options: Any,
+    **options: object,
 ) -> QueryData:
     """Read a store or text with the ``options`` that are not None, or the ``columns`` of a table.
 

@@ -19,7 +19,7 @@ _TEXT = re.compile(r"(?:<([A-Z]+)> |(-\w) )?(.*)", re.DOTALL)
 """The name of an argument or the letter of an option, and the help."""
 
 
-def _option(name: str, hint: Any, default: Any) -> Any:
+def _option(name: str, hint: object, default: object) -> Any:
     """Return the annotation of a parameter: an argument or option whose help is the given text."""
     kind, *metadata = get_args(hint) or (hint,)
     if len(metadata) == 2:  # an option of several commands, with its help in this one
@@ -48,7 +48,7 @@ def spelled_out(command: Callable[..., Any]) -> Callable[..., Any]:
     }
     parameters: list[inspect.Parameter] = []
 
-    def add(name: str, default: Any) -> None:
+    def add(name: str, default: object) -> None:
         option = _option(name, hints[name], default)
         parameters.append(
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
@@ -63,7 +63,7 @@ def spelled_out(command: Callable[..., Any]) -> Callable[..., Any]:
             add(field.name, field.default)
 
     @functools.wraps(command)
-    def call(**given: Any) -> Any:
+    def call(**given: object) -> Any:
         made = {
             name: group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
             for name, group in groups.items()

@@ -96,7 +96,7 @@ def named_columns(texts: list[str] | None) -> dict[str, str]:
 def known(choices: Callable[[], Collection[str]]) -> Callable[..., Any]:
     """Return an option callback that raises for invalid values before any data are read."""
 
-    def check(option: typer.CallbackParam, value: Any) -> Any:
+    def check(option: typer.CallbackParam, value: object) -> Any:
         names = choices()
         if value is not None and value not in names:
             raise BadInput(f"{option.opts[0]} {value}", f"expected one of {', '.join(names)}")

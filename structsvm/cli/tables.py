@@ -72,13 +72,13 @@ class TrainingTable(Table):
         return filled(rows, values), {"fill": values, "missing": missing(rows)}
 
 
-def kept_medians(model: Any) -> Float | None:
+def kept_medians(model: object) -> Float | None:
     """Return the medians that replaced missing features in the training of a model; None if there are none."""
     medians: Float | None = getattr(model, "table_", {}).get("fill")
     return medians
 
 
-def with_medians(rows: QueryData, model: Any) -> QueryData:
+def with_medians(rows: QueryData, model: object) -> QueryData:
     """Return the rows with missing features replaced by the medians of the model's training data, if it has any."""
     from structsvm.features.scaling import filled
 
@@ -86,7 +86,7 @@ def with_medians(rows: QueryData, model: Any) -> QueryData:
     return rows if medians is None else filled(rows, medians)
 
 
-def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
+def fill_of(model: object, table: Table) -> float | Literal["keep"] | None:
     """Return the ``fill`` to read rows for a model: "keep" if the model or its medians handle missing features."""
     from sklearn.utils import get_tags
 
@@ -99,13 +99,13 @@ def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
     return "keep" if get_tags(model).input_tags.allow_nan else None
 
 
-def _filling(fill: Any) -> dict[str, Any]:
+def _filling(fill: object) -> dict[str, Any]:
     """Return the argument of a table reader for missing features."""
     return {} if fill is None else {"fill": math.nan if fill == "keep" else fill}
 
 
 def read_as_trained(
-    source: Source, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: Any
+    source: Source, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: object
 ) -> QueryData:
     """Read the features of a model from a table, including those that stand for the values of a column; report values
     that did not occur in training.

@@ -66,7 +66,9 @@ def working(text: str) -> Any:
     return Console(stderr=True).status(text)
 
 
-def emit(lines: Iterable[str], record: Any = None, as_json: bool = False, report: Path | None = None) -> None:
+def emit(
+    lines: Iterable[str], record: object = None, as_json: bool = False, report: Path | None = None
+) -> None:
     """Print a result: its lines and the name of its page or, with ``as_json``, its record in one line."""
     if as_json:
         lines = [json.dumps(plain(record), allow_nan=False)]
@@ -116,7 +118,7 @@ _options: ContextVar[dict[str, str]] = ContextVar("options")
 """Options of the running command, keyed by arguments of the library."""
 
 
-def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+def warn(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning in one line, with arguments replaced by options; ``main`` sets it as ``warnings.showwarning``."""
     said = getattr(message, "fields", message)
     note(f"warning: {said.spelled(_options.get({})) if isinstance(said, BadInput) else message}")
@@ -200,7 +202,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
     names = option_names(command)
 
     @functools.wraps(command)
-    def run(**options: Any) -> Any:
+    def run(**options: object) -> Any:
         _options.set(names)
         try:
             return command(**options)

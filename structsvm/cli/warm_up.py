@@ -98,12 +98,12 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     ]
 
 
-def _ranker(model: Any, X: Any, y: Any, qid: Any) -> None:
+def _ranker(model: Any, X: Any, y: object, qid: Any) -> None:
     more = {"unlabeled": qid > qid.mean()} if isinstance(model, structsvm.CoRegularizedSGD) else {}
     model.fit(X, y, qid=qid, **more).score(X, y, qid=qid)
 
 
-def _binned(X: Any, y: Any, qid: Any) -> None:
+def _binned(X: object, y: Any, qid: object) -> None:
     from structsvm.queries import group_queries
 
     rows = features.BinnedFeatures(n_bins=4).fit(X).transform_rows(X)

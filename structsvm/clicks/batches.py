@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.common.checks import BadInput
 from structsvm.common.dropped import Dropped
@@ -45,7 +47,9 @@ class Batches:
         self._source, self._parts, self._lists = source, Parts(), 0
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
 
-    def add(self, query: Any, documents: Sequence[Any], clicked: Sequence[bool], offset: int = 0) -> None:
+    def add(
+        self, query: ArrayLike, documents: Sequence[Any], clicked: Sequence[bool], offset: int = 0
+    ) -> None:
         """Add one list of documents, from position ``offset + 1`` on.
 
         A list with an ``offset``, such as a second page, is counted and reported as a list with a gap, not as a

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.position_based import TableUser, at_positions, rows_of_query, sessions_of, unseen
@@ -96,7 +97,7 @@ class _WalkModel:
         """Return the log-probability of the clicks of each distinct list."""
         return self._posterior(sessions)[1].log_likelihood
 
-    def user(self, query: Any) -> TableUser:
+    def user(self, query: ArrayLike) -> TableUser:
         """Return a simulated user for one query, as a click model of ``structsvm.online``."""
         rows = rows_of_query(self._cells, query)
         n, longest = rows.shape[0], sessions_of(self._cells).longest

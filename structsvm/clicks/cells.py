@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.checks import BadInput, check_whole, counted
@@ -79,14 +79,14 @@ class ClickCells:
     @classmethod
     def from_arrays(
         cls,
-        query: Any,
-        document: Any,
-        position: Any,
-        clicked: Any,
+        query: ArrayLike,
+        document: ArrayLike,
+        position: object,
+        clicked: ArrayLike,
         *,
-        session: Any = None,
-        cluster: Any = None,
-        probability: Any = None,
+        session: object = None,
+        cluster: object = None,
+        probability: object = None,
         first_position: int | None = None,
         max_position: int = MAX_POSITION,
     ) -> ClickCells:
@@ -285,7 +285,7 @@ class ClickCells:
         shows, clicks = (np.bincount(self.position - 1, v, size) for v in (self.shows, self.clicks))
         return shows.astype(np.int64), clicks.astype(np.int64)
 
-    def per_row(self, values: Any) -> Float:
+    def per_row(self, values: ArrayLike) -> Float:
         """Return the sums of one value per cell over the cells of each row."""
         return np.asarray(np.bincount(self.row, values, self.n_rows), dtype=np.float64)
 
@@ -307,7 +307,7 @@ class ClickCells:
         """Return the lists without a gap and the lists with a gap; an empty group is omitted."""
         return [part for part in (self.sessions, self.gapped) if part is not None and part.n_distinct]
 
-    def rows_of(self, query: Any, document: Any) -> Int:
+    def rows_of(self, query: ArrayLike, document: ArrayLike) -> Int:
         """Return the row of each pair of ids, or -1 if the log never showed the document for the query.
 
         Ids are not converted: numbers match numbers, and strings match strings. A missing id matches no row.
@@ -414,7 +414,7 @@ def _ids(name: str, given: Any) -> Ids:
     return Ids(*ids_of(name, given))
 
 
-def _column(name: str, given: Any, n: int) -> Ids:
+def _column(name: str, given: object, n: int) -> Ids:
     ids = _ids(name, given)
     _check_length(name, ids.values, n)
     return ids
@@ -451,7 +451,7 @@ def _comparable(values: NDArray[Any], known: NDArray[Any]) -> tuple[NDArray[Any]
     return np.where(fits, values, 0).astype(known.dtype), fits
 
 
-def _probabilities(given: Any, n: int) -> Float:
+def _probabilities(given: object, n: int) -> Float:
     p = np.asarray(given, dtype=np.float64)
     _check_length("probability", p, n)
     refuse_first("probability", p, ~((p > 0) & (p <= 1)), "a number in (0, 1]")
@@ -497,7 +497,7 @@ def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
 
 
 def _tally(
-    query: Any, document: Any, position: Int, clicked: Any, n_listed: int
+    query: Any, document: Any, position: Int, clicked: ArrayLike, n_listed: int
 ) -> tuple[tuple[Any, Any, Any, Any, Any, Any, Any], Int]:
     """Return the first fields of :class:`ClickCells`, and the row of the first ``n_listed`` impressions.
 

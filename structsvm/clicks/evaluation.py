@@ -420,7 +420,7 @@ def _impressions(cells: ClickCells) -> _Impressions:
     n_above = float((above * lists.count * is_list).sum())
     lost = 1 - float(((lengths - 1) * lists.count * is_list).sum()) / n_above if n_above else 0.0
 
-    def each(values: Any) -> Any:
+    def each(values: ArrayLike) -> Any:
         return np.repeat(values, lengths)
 
     return _Impressions(
@@ -550,7 +550,7 @@ def _is_pair(propensities: Any) -> bool:
     return not known and len(propensities) == 2 and np.ndim(propensities[0]) > 0
 
 
-def _affine(log: _Impressions, *pair: Any) -> _Weights:
+def _affine(log: _Impressions, *pair: object) -> _Weights:
     """Return the weights that correct trust bias."""
     alpha, beta = (np.asarray(v, dtype=np.float64) for v in pair)
     n = int(log.rank.max()) + 1
@@ -594,7 +594,7 @@ class _Errors(NamedTuple):
 
 
 def _new_discounts(
-    log: _Impressions, cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, k: int
+    log: _Impressions, cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: ArrayLike, k: int
 ) -> tuple[Float, float, float, Int]:
     """Return the new discount of each row, the share of the discounts on documents never shown, their mean over lists,
     and the rows of the log that have a score."""

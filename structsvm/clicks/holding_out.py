@@ -5,7 +5,7 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.clicks.cells import ClickCells, check_cells
 from structsvm.common.checks import BadInput, check_number
@@ -86,7 +86,7 @@ def _digests(cells: ClickCells) -> UInt:
     return np.asarray(_mix(ids ^ _mix(total))[chosen])
 
 
-def _mix(values: Any) -> UInt:
+def _mix(values: ArrayLike) -> UInt:
     """Return the splitmix64 finaliser of each value."""
     z = np.asarray(values).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -175,13 +175,13 @@ Judged = tuple[Float, Float, Float]
 """Value of each row, and the lower and upper end of its interval."""
 
 
-def _coec(cells: ClickCells, propensities: Any, level: float) -> Judged:
+def _coec(cells: ClickCells, propensities: object, level: float) -> Judged:
     shown, clicked = cells.per_position()
     rate = np.divide(clicked, shown, out=np.zeros(shown.shape[0]), where=shown > 0)
     return _over_expected(cells, rate[cells.position - 1], level)
 
 
-def _ips(cells: ClickCells, propensities: Any, level: float) -> Judged:
+def _ips(cells: ClickCells, propensities: object, level: float) -> Judged:
     return _over_expected(cells, given_or_harvested(cells, propensities).at(cells.position), level)
 
 
@@ -198,7 +198,7 @@ def _over_expected(cells: ClickCells, rate: Float, level: float) -> Judged:
     )
 
 
-def _sdbn(cells: ClickCells, propensities: Any, level: float) -> Judged:
+def _sdbn(cells: ClickCells, propensities: object, level: float) -> Judged:
     from structsvm.clicks.cascades import read_until
     from structsvm.clicks.position_based import sessions_of
 

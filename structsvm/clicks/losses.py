@@ -2,7 +2,7 @@
 rank."""
 
 import re
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -83,13 +83,13 @@ def click_weights(
 _NAME = re.compile(r"(pairs|mean_pairs|dcg|mrr)(?:@([1-9]\d*))?")
 
 
-def loss_by_name(name: Any) -> Oracle:
+def loss_by_name(name: object) -> Oracle:
     """Return the oracle of a loss of clicks, given its name."""
     kind, _ = _parsed(name)
     return WeightedPairs(kind == "mean_pairs") if kind.endswith("pairs") else WeightedLogRank()
 
 
-def click_values(name: Any, rank: Int, length: Int) -> tuple[Float, Float]:
+def click_values(name: object, rank: Int, length: Int) -> tuple[Float, Float]:
     """Return the value of a click by the measure behind a loss, and its largest possible value."""
     kind, k = _parsed(name)
     others = (length - 1).astype(np.float64)
@@ -101,7 +101,7 @@ def click_values(name: Any, rank: Int, length: Int) -> tuple[Float, Float]:
     return np.where(rank <= (np.inf if k is None else k), value, 0.0), np.ones(rank.shape[0])
 
 
-def _parsed(name: Any) -> tuple[str, int | None]:
+def _parsed(name: object) -> tuple[str, int | None]:
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or (match[2] is not None and match[1].endswith("pairs")):
         raise BadInput(

@@ -6,9 +6,10 @@ Their fits are in :mod:`structsvm.clicks.attraction_examination`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.clicks.attraction_examination import ProductCells, fit_product
 from structsvm.clicks.cells import ClickCells, check_cells
@@ -178,7 +179,7 @@ class PositionBasedModel(_ProductModel):
 
     _given_above = marginals
 
-    def user(self, query: Any) -> TableUser:
+    def user(self, query: ArrayLike) -> TableUser:
         """Return a simulated user for one query, as a click model of ``structsvm.online``.
 
         Parameters
@@ -281,7 +282,7 @@ class TableUser(TableClicks):
         )
 
 
-def rows_of_query(cells: ClickCells, query: Any) -> Int:
+def rows_of_query(cells: ClickCells, query: ArrayLike) -> Int:
     """Return the rows of the query with this id; raise if the log has none."""
     at = np.flatnonzero(cells.query_ids == query)
     if at.shape[0] != 1:

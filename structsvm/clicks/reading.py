@@ -14,7 +14,7 @@ from structsvm.common.lazy import labels
 from structsvm.common.tables.source import Source, source_of
 
 
-def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any) -> ClickCells:
+def read_clicks(path: str | PathLike[str], format: str = "auto", **options: object) -> ClickCells:
     """Read a click log of any known format.
 
     Parameters

@@ -51,7 +51,7 @@ class ClickSessions:
             return self.places
         return places_in(self.offsets)
 
-    def select(self, chosen: Any) -> ClickSessions:
+    def select(self, chosen: object) -> ClickSessions:
         """Return the distinct lists with the given indices; ``row`` keeps its values."""
         index, offsets, at = choose_groups(self.offsets, chosen)
         return ClickSessions(

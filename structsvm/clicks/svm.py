@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.clicks.cells import ClickCells, once_each
 from structsvm.clicks.holding_out import sketch_of
@@ -137,7 +137,9 @@ class ClickSVM(StructuralRanker):
         self.coef_ = self.fit_.w
         return self
 
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike, *, qid: Any = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the mean of ``1 / log2(1 + rank)`` over clicks, weighted by ``y``; 1 if each click is at rank 1.
 
         Ties are averaged over their orders.
@@ -175,7 +177,7 @@ class ClickSVM(StructuralRanker):
     def _loss(self) -> Oracle:
         return loss_by_name(self.loss)
 
-    def _weigh(self, X: Any, y: Any, qid: Any, docid: Any) -> Any:
+    def _weigh(self, X: object, y: ArrayLike, qid: ArrayLike, docid: ArrayLike) -> Any:
         """Return the weight of each row, and set the attributes that describe the weights."""
         if not isinstance(y, ClickCells):
             try:
@@ -323,7 +325,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         check_whole("cv", self.cv, 2)
 
 
-def _ranked(clicks: Any, qid: Any, scores: Any) -> tuple[Ranking, NDArray[Any]]:
+def _ranked(clicks: object, qid: ArrayLike, scores: ArrayLike) -> tuple[Ranking, NDArray[Any]]:
     """Return the ranking of weighted rows, and the ids of its queries."""
     clicks, key = np.asarray(clicks, dtype=np.float64), -np.asarray(scores, dtype=np.float64)
     grouping = group_queries(qid, key.shape[0])

@@ -39,7 +39,7 @@ _FIELDS = {"query": "query_ids", "document": "docid", "cluster": "cluster_ids"}
 
 
 def read_table(
-    table: Any,
+    table: object,
     *,
     query: str | None = None,
     document: str | None = None,

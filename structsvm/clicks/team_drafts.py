@@ -53,7 +53,7 @@ _Order = dict[Any, _Hit]
 """The hits of a list by document, in the order of their ranks."""
 
 
-def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = None) -> TeamDraftLog:
+def read_team_draft_table(table: object, *, columns: Mapping[str, str] | None = None) -> TeamDraftLog:
     """Read a table of team-draft lists as a click log.
 
     Parameters
@@ -165,7 +165,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
         problem = f"expected rows without a click, too, got clicks in all {n:,} rows"
         raise BadInput("clicked", problem, "log every document of a list")
 
-    def clicks(name: Any, order: _Order) -> Iterable[Click]:
+    def clicks(name: object, order: _Order) -> Iterable[Click]:
         return (Click(k) for k, hit in enumerate(order.values(), 1) if hit.clicked)
 
     return _drafted("team", shown, teams, clicks, who, dropped)
@@ -342,7 +342,7 @@ def _drafted(
     return TeamDraftLog(ClickLog.of(lists), dropped)
 
 
-def _team(attributes: Any, names: tuple[str, ...]) -> str | None:
+def _team(attributes: object, names: tuple[str, ...]) -> str | None:
     """Return the configuration that an event names in its attributes, or otherwise in their ``object``; None if there
     is none."""
     inner = attributes.get("object") if isinstance(attributes, dict) else None
@@ -354,7 +354,7 @@ def _team(attributes: Any, names: tuple[str, ...]) -> str | None:
     return None
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 

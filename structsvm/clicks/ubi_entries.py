@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import UNSET, Struct, ValidationError, convert, field
 from msgspec.json import Decoder, decode
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput
 from structsvm.common.dropped import Dropped
@@ -155,7 +156,7 @@ def _hits(hits: Any, path: Path) -> Iterator[Entry]:
         yield _convert(source, f"{path}: expected a response of _search with hits.hits[]._source")
 
 
-def _convert(source: Any, expected: str) -> Entry:
+def _convert(source: object, expected: str) -> Entry:
     try:
         return convert(source, Entry)
     except ValidationError:
@@ -239,17 +240,17 @@ def _sort(entries: Entries, queries: Queries, events: Events, searched: list[flo
     entries.events = Events(*ordered)
 
 
-def _id(value: Any) -> str | None:
+def _id(value: object) -> str | None:
     if type(value) is str:
         return value or None
     return str(value) if type(value) is int else None
 
 
-def _ids(values: Any) -> list[str]:
+def _ids(values: ArrayLike) -> list[str]:
     return [str(v) for v in values if type(v) in (str, int)] if isinstance(values, list) else []
 
 
-def document_of(attributes: Any) -> str | None:
+def document_of(attributes: object) -> str | None:
     """Return the id of the object of an event; None without a usable id."""
     if type(attributes) is _Attributes:
         return None if attributes.object is None else _id(attributes.object.object_id)
@@ -257,7 +258,7 @@ def document_of(attributes: Any) -> str | None:
     return _id(one.get("object_id")) if isinstance(one, dict) else None
 
 
-def ordinal_of(attributes: Any) -> int:
+def ordinal_of(attributes: object) -> int:
     """Return the logged position of an event, or :data:`NO_ORDINAL` if it is not an integer."""
     value: Any
     if type(attributes) is _Attributes:

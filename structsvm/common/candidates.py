@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput, check_whole, counted
@@ -115,11 +115,11 @@ class CandidateSet:
     def from_similarity(
         cls,
         similarity: Any,
-        ids: Any = None,
-        features: Any = None,
+        ids: ArrayLike | None = None,
+        features: object = None,
         *,
         query: str | None = None,
-        costs: Any = None,
+        costs: ArrayLike | None = None,
         documents: CandidateSet | None = None,
     ) -> CandidateSet:
         """Return a candidate set from pairwise similarities, such as the cosines of embeddings.
@@ -251,7 +251,7 @@ def check_sets(sets: Any) -> list[CandidateSet]:
     return checked
 
 
-def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[NDArray[np.bool_]]:
+def check_labels(labels: ArrayLike, n_documents: Sequence[int] | None = None) -> list[NDArray[np.bool_]]:
     """Return labels as boolean matrices (n_documents, n_subtopics): a document covers a subtopic if its label is > 0.
 
     Subtopics that no document covers are kept. ``n_documents`` holds the number of documents of each set, if known.
@@ -259,7 +259,7 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
     return [values > 0 for values in check_grades(labels, n_documents)]
 
 
-def check_degrees(labels: Any, n_documents: Sequence[int]) -> list[Float]:
+def check_degrees(labels: ArrayLike, n_documents: Sequence[int]) -> list[Float]:
     """Return the degrees, from 0 to 1, to which documents cover subtopics, as matrices (n_documents, n_subtopics)."""
     matrices = [np.asarray(values, dtype=np.float64) for values in check_grades(labels, n_documents)]
     for i, values in enumerate(matrices):
@@ -317,7 +317,7 @@ class Limits(NamedTuple):
 
 
 def check_limits(
-    sets: Sequence[CandidateSet], k: Any, usual: int, costs: Any = None, budget: Any = None
+    sets: Sequence[CandidateSet], k: object, usual: int, costs: Any = None, budget: Any = None
 ) -> list[Limits]:
     """Return the limits of each set: at most ``k`` documents; by default the ``usual`` number or, with a budget, any
     number."""
@@ -347,7 +347,7 @@ def check_limits(
     return list(map(Limits, most, prices, np.broadcast_to(limits, len(sets)).tolist()))
 
 
-def _check_costs(candidates: CandidateSet, costs: Any, at: str = "") -> Float:
+def _check_costs(candidates: CandidateSet, costs: ArrayLike, at: str = "") -> Float:
     prices = _as_numbers(costs, f"costs{at}")
     if prices.shape != (len(candidates),):
         expected = f"expected {len(candidates)} finite numbers > 0, one for each document"
@@ -360,14 +360,14 @@ def _check_costs(candidates: CandidateSet, costs: Any, at: str = "") -> Float:
     return prices
 
 
-def _as_numbers(values: Any, argument: str, expected: str = "numbers") -> Float:
+def _as_numbers(values: ArrayLike, argument: str, expected: str = "numbers") -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise BadInput(argument, f"expected {expected}, got {values!r:.60}") from None
 
 
-def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int:
+def check_chosen(chosen: object, n_documents: int, argument: str = "chosen") -> Int:
     """Return distinct document indices as int64; raise for other values."""
     rows = np.asarray(chosen)
     if rows.size == 0:

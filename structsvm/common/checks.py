@@ -20,7 +20,7 @@ class _Value(NamedTuple):
     bare: str
 
     @classmethod
-    def of(cls, value: Any) -> _Value:
+    def of(cls, value: object) -> _Value:
         """Return a value on one line, truncated if it is long."""
         text = " ".join(repr(value).split())
         shown = text if len(text) <= 200 else f"{text[:197]}..."
@@ -118,7 +118,7 @@ class BadInput(ValueError):
             argument=str(whole), is_file=is_file, problem=self.fault, at="", value=None, part=self
         )
 
-    def _changed(self, **fields: Any) -> BadInput:
+    def _changed(self, **fields: object) -> BadInput:
         # copy.copy would share the fields once tblib, which Dask loads, is responsible for copies of exceptions
         changed = type(self).__new__(type(self), *self.args)
         vars(changed).update(vars(self) | fields)
@@ -156,7 +156,7 @@ class BadInput(ValueError):
 
 def check_number(
     name: str,
-    value: Any,
+    value: object,
     least: float = -math.inf,
     most: float = math.inf,
     *,
@@ -200,21 +200,21 @@ def check_positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_fraction(name: str, value: Any) -> None:
+def check_fraction(name: str, value: object) -> None:
     """Raise unless ``value`` is a number strictly between 0 and 1."""
     number: Any = value
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 < number < 1:
         raise BadInput(name, "expected a number in (0, 1)", value=value)
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flag(name: str, value: object) -> None:
     """Raise unless ``value`` is True or False."""
     # compared by name: NumPy's bool is accepted, but this module does not import NumPy
     if type(value).__name__ not in ("bool", "bool_"):
         raise BadInput(name, "expected True or False", value=value)
 
 
-def check_choice(name: str, value: Any, choices: Collection[Any], *, remedy: str = "") -> None:
+def check_choice(name: str, value: object, choices: Collection[Any], *, remedy: str = "") -> None:
     """Raise unless ``value`` is one of ``choices``."""
     try:
         known = value in choices
@@ -232,7 +232,7 @@ def missing_parts(protocol: type, candidate: object) -> str:
     return ", ".join(part for part in parts if not hasattr(candidate, part))
 
 
-def check_C(C: Any) -> float:
+def check_C(C: object) -> float:
     """Return ``C`` as a float; raise unless it is a finite number > 0."""
     return check_positive("C", C)
 

@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.names import QID
 from structsvm.common.rows import warn_user
@@ -28,7 +28,7 @@ def note_queries(model: Any, X: Any, qid: Any) -> None:
             _TRAINED_ON[model] = np.asarray(ids)
 
 
-def warn_of_cut_queries(model: Any, qid: Any) -> None:
+def warn_of_cut_queries(model: object, qid: ArrayLike) -> None:
     """Warn if a query on which the model is scored also has rows among its training data."""
     # scikit-learn may score a pipeline, of which only the last step has recorded its query ids
     steps = getattr(model, "steps", None)

@@ -6,7 +6,7 @@ from typing import Any
 from structsvm.common.extras import needed
 
 
-def frame(columns: Mapping[str, Any], *, index: Any = None, index_name: str | None = None) -> Any:
+def frame(columns: Mapping[str, Any], *, index: object = None, index_name: str | None = None) -> Any:
     """Return a pandas DataFrame; raise ImportError with installation advice if pandas is missing."""
     with needed("to_frame", "pandas"):
         import pandas as pd

@@ -24,7 +24,7 @@ _MARK_SECONDS = 0.25
 
 
 class _State:
-    def __init__(self, compiled: Any) -> None:
+    def __init__(self, compiled: object) -> None:
         self.python = as_python(compiled)
         self.left = _SECONDS
         self.looked = False  # whether the disk was searched for compiled code

@@ -68,7 +68,7 @@ def kernel(function: Callable[..., Any], *, allocates: bool | None = None, **opt
 @overload
 def kernel(*, allocates: bool | None = None, **options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def kernel(
-    function: Callable[..., Any] | None = None, *, allocates: bool | None = None, **options: Any
+    function: Callable[..., Any] | None = None, *, allocates: bool | None = None, **options: object
 ) -> Any:
     """Compile ``function``, without the GIL, when it is first called, and cache the machine code.
 
@@ -140,14 +140,14 @@ class _Entries:
     key, and the code; ``load`` returns the code only if the version, stamp and key are the expected ones.
     """
 
-    def __init__(self, folder: Path, name: str, stamp: Any, read_only: Sequence[Path] = ()) -> None:
+    def __init__(self, folder: Path, name: str, stamp: object, read_only: Sequence[Path] = ()) -> None:
         self.folder, self.name, self.head = folder, name, (numba_version, stamp)
         self.read_only = read_only
 
-    def _path(self, key: Any) -> Path:
+    def _path(self, key: object) -> Path:
         return self.folder / f"{self.name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
 
-    def save(self, key: Any, data: Any) -> None:
+    def save(self, key: object, data: object) -> None:
         # written under a temporary name and renamed, so that other processes never read half a file
         path = self._path(key)
         partial = path.with_suffix(f".{uuid4().hex}")
@@ -157,7 +157,7 @@ class _Entries:
         finally:
             partial.unlink(missing_ok=True)
 
-    def load(self, key: Any) -> Any:
+    def load(self, key: object) -> Any:
         for folder in (self.folder, *self.read_only):
             path = folder / self._path(key).name
             # a damaged file counts as missing
@@ -182,7 +182,7 @@ def _writable(folder: Path) -> bool:
     return True
 
 
-def is_kernel(value: Any) -> bool:
+def is_kernel(value: object) -> bool:
     """Return whether a value is a function compiled by :func:`kernel`."""
     try:
         return value in _kernels

@@ -22,7 +22,7 @@ def refuse_first(
         raise BadInput(argument, f"expected {expected}, got {values[row]}", remedy, at=f"[{start + row}]")
 
 
-def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
+def check_offsets(offsets: object, n_rows: int, name: str = "offsets") -> None:
     """Raise unless ``offsets`` rise from 0 to at most ``n_rows``, so that ``offsets[i]:offsets[i + 1]`` are rows."""
     offsets = np.asarray(offsets)
     if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":

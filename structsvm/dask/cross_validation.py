@@ -72,14 +72,14 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
     def _measure(self) -> Any:
         return StructuralRanker(self.loss)._measure()
 
-    def _train(self, client: Any, raw: list[Any], about: Sequence[Any]) -> None:
+    def _train(self, client: object, raw: list[Any], about: Sequence[Any]) -> None:
         Cs = self._grid()
         held = self._held(client, raw, about, (self.cv, self.random_state))
         parts = DaskPartitions(client, held, self.timeout)
         options = self._solving()
         name = self._measured()
 
-        def distinguished(each: Any) -> bool:
+        def distinguished(each: object) -> bool:
             asked = ask(
                 client,
                 _distinguishes,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -144,7 +145,13 @@ class DaskStructuralRanker(BaseEstimator):
 
     @all_or_nothing
     def fit(
-        self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, features: Any = None
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        qid: object = None,
+        sample_weight: object = None,
+        features: Any = None,
     ) -> Self:
         """Train on the rows of all partitions.
 
@@ -200,7 +207,7 @@ class DaskStructuralRanker(BaseEstimator):
             self.feature_names_in_ = np.array(about[0].names, dtype=object)
         return futures
 
-    def _train(self, client: Any, raw: list[Any], about: Sequence[Any]) -> None:
+    def _train(self, client: object, raw: list[Any], about: Sequence[Any]) -> None:
         futures = self._held(client, raw, about, None)
         parts = cluster.DaskPartitions(client, futures, self.timeout)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
@@ -368,12 +375,12 @@ class DaskStructuralRanker(BaseEstimator):
 
     def evaluate(
         self,
-        X: Any,
-        y: Any = None,
+        X: object,
+        y: ArrayLike | None = None,
         *,
         qid: Any = None,
         metrics: Sequence[str] = ("map", "ndcg@10"),
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         **options: Any,
     ) -> dict[str, EvaluationResult]:
         """Measure rankings on the workers, which only keep scores, labels and ids, and return the value of each query.
@@ -423,7 +430,14 @@ class DaskStructuralRanker(BaseEstimator):
             results[name] = EvaluationResult(name, mean, values, ids, bounds_of(name))
         return results
 
-    def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self,
+        X: object,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Return the mean over queries of the measure that fits the loss, as :meth:`structsvm.StructuralRanker.score`
         does."""
         name = StructuralRanker(self.loss)._measure()
@@ -465,7 +479,7 @@ def _predict(X: Any, qid: Any = None, *, coef: Float, scaler: QueryScaler | None
     return _as_given(linear_scores(values, coef), X, "score")
 
 
-def _as_given(values: Any, rows: Any, name: str) -> Any:
+def _as_given(values: ArrayLike, rows: object, name: str) -> Any:
     """Return values as a Series if the rows are a frame."""
     if not hasattr(rows, "index"):
         return values
@@ -488,7 +502,7 @@ def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
     return np.asarray(ordered)
 
 
-def _rank(scores: Any, qid: Any) -> Any:
+def _rank(scores: ArrayLike, qid: ArrayLike) -> Any:
     ids = np.asarray(qid)
     return _as_given(ranks(np.asarray(scores), group_queries(ids, ids.shape[0])), scores, "rank")
 

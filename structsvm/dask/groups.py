@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput
 from structsvm.dask.cluster import Parts, ask
@@ -56,14 +57,16 @@ def _check_same(one: Summary, first: Summary, name: str, expected: str, remedy: 
         raise BadInput(one.place, problem, remedy)
 
 
-def _with_rows(client: Any, raw: Parts, timeout: float, place: str) -> tuple[list[Any], list[Summary]]:
+def _with_rows(client: object, raw: Parts, timeout: float, place: str) -> tuple[list[Any], list[Summary]]:
     """Return the partitions that are not empty, and their summaries."""
     summaries = ask(client, summary, raw, timeout=timeout, place=place)
     kept = [k for k, one in enumerate(summaries) if one.n_rows]
     return [raw[k] for k in kept], [summaries[k] for k in kept]
 
 
-def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tuple[list[Any], list[Summary]]:
+def whole_queries(
+    client: object, raw: Parts, groups: Groups, timeout: float
+) -> tuple[list[Any], list[Summary]]:
     """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` is the estimator's
     parameter."""
     n_all = len(raw)
@@ -95,7 +98,7 @@ def whole_queries(client: Any, raw: Parts, groups: Groups, timeout: float) -> tu
     return whole, again
 
 
-def _cut(client: Any, raw: Parts, summaries: Summaries, timeout: float) -> list[tuple[Any, list[int]]]:
+def _cut(client: object, raw: Parts, summaries: Summaries, timeout: float) -> list[tuple[Any, list[int]]]:
     """Return each query that is in several partitions, with the indices of these partitions, sorted by index."""
     found: dict[Any, set[int]] = {}
     # ids ascend from partition to partition: only the queries at borders can be split
@@ -130,7 +133,7 @@ def _cut(client: Any, raw: Parts, summaries: Summaries, timeout: float) -> list[
     return sorted(cut, key=lambda entry: entry[1])
 
 
-def _at_borders(summaries: Summaries, query: Any, parts: Sequence[int]) -> bool:
+def _at_borders(summaries: Summaries, query: ArrayLike, parts: Sequence[int]) -> bool:
     """Return whether the partitions of a query are adjacent, and the query is at each border between them."""
     return all(
         b == a + 1 and summaries[a].last == query and summaries[b].first == query for a, b in pairwise(parts)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from structsvm import queries
@@ -113,7 +114,7 @@ def n_bytes(data: queries.QueryData) -> int:
     return int(size + data.y.nbytes)
 
 
-def to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
+def to_rows(X: object, y: ArrayLike, qid: ArrayLike, weight: object, place: str) -> Rows:
     """Return the rows of a block of frames, arrays or CSR matrices, after checks.
 
     Row labels (an index) are ignored. Float32 is kept, other numbers become float64.
@@ -126,7 +127,7 @@ def to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
         raise BadInput(place, f"{error}") from None
 
 
-def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
+def _to_rows(X: Any, y: ArrayLike, qid: Any, weight: Any, place: str) -> Rows:
     names = None
     if hasattr(X, "columns"):
         names = tuple(str(name) for name in X.columns)
@@ -169,7 +170,7 @@ def _grouped(X: Any, y: Float, ids: Any, weight: Float | None, names: Any, place
     return Rows(data, weight if weight is None or data.order is None else weight[data.order], place)
 
 
-def _column(name: str, values: Any, n_rows: int) -> Float:
+def _column(name: str, values: ArrayLike, n_rows: int) -> Float:
     if values is None:
         raise BadInput(name, "expected one number per row, got none")
     if hasattr(values, "to_numpy"):
@@ -192,11 +193,11 @@ def summary(rows: Rows) -> Summary:
     return Summary(*sizes, *map(_plain, ends))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def take_query(rows: Rows, query: Any) -> Rows:
+def take_query(rows: Rows, query: ArrayLike) -> Rows:
     """Return the rows of one query."""
     return _select(rows, rows.data.query_ids == query)
 
@@ -282,14 +283,14 @@ class Held:
     def __getstate__(self) -> Any:
         return self._arguments
 
-    def __setstate__(self, arguments: Any) -> None:
+    def __setstate__(self, arguments: object) -> None:
         self.__init__(*arguments)  # type: ignore[misc]
 
     def __sizeof__(self) -> int:
         return sys.getsizeof(self._arguments[0]) + self.part.n_bytes
 
 
-def _folds(ids: Any, folds: Dealt) -> Any:
+def _folds(ids: ArrayLike, folds: Dealt) -> Any:
     if folds is None:
         return None
     # multiplicative hashing by an odd constant near 2^64 / golden ratio: similar ids get dissimilar high bits

@@ -15,7 +15,7 @@ from structsvm.protocols import Float
 
 
 def fitted_scaler(
-    client: Any, raw: Parts, n_features: int, scale: Scale, timeout: float
+    client: object, raw: Parts, n_features: int, scale: Scale, timeout: float
 ) -> QueryScaler | None:
     """Return the scaler that ``scale`` names, fitted to the rows of all partitions; None for "none".
 
@@ -29,7 +29,7 @@ def fitted_scaler(
     if scaler.within == "query":
         return scaler
 
-    def both(function: Any, *rest: Any) -> Iterator[tuple[Float, ...]]:
+    def both(function: object, *rest: object) -> Iterator[tuple[Float, ...]]:
         pairs = ask(client, _dense, raw, function, *rest, timeout=timeout, place="the partitions (scaling)")
         return zip(*pairs, strict=True)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput
 from structsvm.common.names import QID
@@ -39,7 +40,7 @@ class Pieces(NamedTuple):
     and returns the pieces."""
 
 
-def is_path(X: Any) -> bool:
+def is_path(X: object) -> bool:
     """Return whether ``X`` is a path or a list of paths."""
     return isinstance(X, (str, PathLike)) or (
         isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, (str, PathLike)) for x in X)
@@ -50,7 +51,7 @@ def _listed(X: Any) -> list[Any]:
     return [X] if isinstance(X, (str, PathLike)) else list(X)
 
 
-def has_names(X: Any) -> bool:
+def has_names(X: object) -> bool:
     """Return whether ``X`` has named columns: a frame, or Parquet files."""
     if is_path(X):
         return all(source_of(path).kind == "parquet" for path in _listed(X))
@@ -88,13 +89,13 @@ def pieces(
     raise BadInput("X", problem, code="dask.dataframe.from_pandas(X, npartitions=4)")
 
 
-def _is(X: Any, module: str, attribute: str) -> bool:
+def _is(X: object, module: str, attribute: str) -> bool:
     # compare the module of the class, so that Dask is not imported for other input; frames used to be in dask_expr
     kind = type(X).__module__
     return kind.startswith((module, module.replace("dask.dataframe", "dask_expr"))) and hasattr(X, attribute)
 
 
-def _of_anything(part: Any, place: str) -> Rows:
+def _of_anything(part: object, place: str) -> Rows:
     """Return the rows of a delayed partition: QueryData, or (X, y, qid) with optional weights."""
     if isinstance(part, QueryData):
         return Rows(part, None, place)
@@ -105,7 +106,9 @@ def _of_anything(part: Any, place: str) -> Rows:
     raise BadInput(place, problem)
 
 
-def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | None) -> list[Any]:
+def _of_frame(
+    X: Any, y: ArrayLike, qid: ArrayLike, weight: object, features: Sequence[str] | None
+) -> list[Any]:
     import dask.dataframe as dd
     import pandas as pd
     from dask.delayed import delayed
@@ -188,7 +191,7 @@ def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
     return [make(*block, f"partition {k}") for k, block in enumerate(zip(*blocks, strict=True))]
 
 
-def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] | None) -> Pieces:
+def _of_files(X: object, y: Any, qid: Any, n_threads: int, features: Sequence[str] | None) -> Pieces:
     sources = list(map(source_of, _listed(X)))
     for name, column in (("y", y), ("qid", qid)):
         if column is not None and not isinstance(column, str):

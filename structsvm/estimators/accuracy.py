@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
@@ -145,7 +146,7 @@ class AccuracySVM(LinearSVM):
         self.n_iter_ = int(machine.n_iter_)
         return self
 
-    def _scores(self, X: Any, qid: Any) -> Float:
+    def _scores(self, X: object, qid: ArrayLike) -> Float:
         return super()._scores(X, qid) + self.intercept_
 
     def _check_options(self) -> None:

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.candidates import CandidateSet, check_degrees, check_grades, check_limits, check_sets
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole, counted
@@ -70,7 +70,9 @@ class _Method:
         checked = check_sets(sets)
         return self._predict(checked, map(self._gain, checked), k, costs, budget)
 
-    def _predict(self, sets: list[CandidateSet], gains: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
+    def _predict(
+        self, sets: list[CandidateSet], gains: Any, k: object, costs: ArrayLike, budget: object
+    ) -> list[Int]:
         limits = check_limits(sets, k, self.k, costs, budget)
         return [greedy_by_gains(*each, per_cost=self.per_cost) for each in zip(gains, limits, strict=True)]
 
@@ -312,7 +314,7 @@ class MMR(_Method):
         k: Count = None,
         *,
         loss: str = "unweighted",
-        costs: Any = None,
+        costs: object = None,
         budget: Any = None,
     ) -> MMR:
         """Choose ``trade_off``, ``score``, ``smooth`` and, if ``costs`` are given, ``per_cost`` by the mean loss of the
@@ -417,7 +419,7 @@ class _LabelledMethod(_Method):
     per_cost = True
 
     def predict(  # type: ignore[override]
-        self, sets: Sets, k: Count = None, *, labels: Any, costs: Any = None, budget: Any = None
+        self, sets: Sets, k: Count = None, *, labels: ArrayLike, costs: Any = None, budget: Any = None
     ) -> list[Int]:
         """Return the documents chosen from each set; ``labels`` are as in ``DiverseRanker.fit``, but may also be
         grades."""
@@ -488,7 +490,9 @@ class Clairvoyant(_LabelledMethod):
 
     loss: str = "weighted"
 
-    def _predict(self, sets: list[CandidateSet], gains: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
+    def _predict(
+        self, sets: list[CandidateSet], gains: object, k: object, costs: ArrayLike, budget: object
+    ) -> list[Int]:
         check_choice("loss", self.loss, COVERAGE_LOSSES)
         return super()._predict(sets, gains, k, costs, budget)
 

@@ -221,7 +221,7 @@ def choose_C(
     return Choice(C, values, best, len(idle) < number, fold)
 
 
-def check_grid(Cs: Any) -> Float:
+def check_grid(Cs: object) -> Float:
     """Return the distinct values of C in ascending order; raise BadInput for invalid values."""
     if isinstance(Cs, str) or not isinstance(Cs, Iterable) or not len(Cs):  # type: ignore[arg-type]
         raise BadInput("Cs", "expected a sequence of finite numbers > 0", value=Cs)

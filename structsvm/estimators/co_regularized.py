@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_number, check_whole
 from structsvm.common.estimator_parameters import parameters
@@ -113,9 +114,9 @@ class CoRegularizedSGD(PairwiseSGD):
         *,
         qid: Any = None,
         sample_weight: Any = None,
-        unlabeled: Any = None,
+        unlabeled: object = None,
         X_unlabeled: Any = None,
-        qid_unlabeled: Any = None,
+        qid_unlabeled: object = None,
         validation: Any = None,
     ) -> Self:
         """Train from zero weights.
@@ -148,9 +149,9 @@ class CoRegularizedSGD(PairwiseSGD):
         *,
         qid: Any = None,
         sample_weight: Any = None,
-        unlabeled: Any = None,
-        X_unlabeled: Any = None,
-        qid_unlabeled: Any = None,
+        unlabeled: ArrayLike | None = None,
+        X_unlabeled: object = None,
+        qid_unlabeled: ArrayLike | None = None,
         n_steps: int | None = None,
     ) -> Self:
         """Continue training from the current weights, only with labelled and unlabelled pairs of the given rows.
@@ -168,7 +169,7 @@ class CoRegularizedSGD(PairwiseSGD):
         super()._train(*args)
         self.view_coefs_ = view_weights(self.fit_, self._layout, average=self.average)
 
-    def _batch(self, X_unlabeled: Any, unlabeled: PairIndex | None) -> dict[str, Any]:
+    def _batch(self, X_unlabeled: object, unlabeled: PairIndex | None) -> dict[str, Any]:
         others = None if unlabeled is None else Agreement(self.mu, self.l, unlabeled, X_unlabeled)
         return {"k": int(self.k), "agreement": others}
 
@@ -199,7 +200,7 @@ class CoRegularizedSGD(PairwiseSGD):
         return out
 
     def _unlabeled_pairs(
-        self, rows: TrainingRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
+        self, rows: TrainingRows, mask: Any, X_unlabeled: object, qid_unlabeled: ArrayLike, weights: Any
     ) -> tuple[Any, PairIndex | None]:
         """Return the matrix that contains the unlabelled rows, and the index of their pairs."""
         if X_unlabeled is None:

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -125,7 +125,7 @@ class CrossValidated:
             argument, self._measured(), lambda name: distinguishes(name, data.y, data.qid, **options)
         )
 
-    def _check_queries(self, qid: Any) -> None:
+    def _check_queries(self, qid: ArrayLike) -> None:
         if qid is None:
             raise BadInput("cv", "expected at least 2 queries to assign to folds, got 1 query", "pass qid")
 
@@ -133,7 +133,7 @@ class CrossValidated:
         options = {"relevance": self.relevance, "ties": "average", "convention": self.convention}
         return evaluate_part(self._measured(), y, scores, qid=qid, **options)
 
-    def _values(self, y: Any, qid: Any, scores: Any) -> Float:
+    def _values(self, y: ArrayLike, qid: ArrayLike, scores: ArrayLike) -> Float:
         """Return, for each query, the value of the measure by which C is selected."""
         return self._evaluated(y, qid, scores).result.per_query
 
@@ -176,7 +176,7 @@ class CrossValidated:
         return choice
 
     def estimate(
-        self: Any, *, baseline: Any = None, y: Any = None, qid: Any = None, level: float = 0.95
+        self: Any, *, baseline: Any = None, y: object = None, qid: object = None, level: float = 0.95
     ) -> Estimate:
         """Estimate the score of the model on new queries, and its difference from a baseline.
 
@@ -236,7 +236,9 @@ class CrossValidated:
         held = replace(held, per_query=held.per_query[counted], query_ids=held.query_ids[counted])
         return held, self._held_weights[counted]
 
-    def _of_baseline(self, scores: Any, y: Any, qid: Any, held: EvaluationResult) -> EvaluationResult:
+    def _of_baseline(
+        self, scores: ArrayLike, y: ArrayLike, qid: ArrayLike, held: EvaluationResult
+    ) -> EvaluationResult:
         if y is None or qid is None:
             raise BadInput("baseline", "expected y and qid of the scored rows", "pass those of fit")
         part = self._evaluated(y, qid, scores)
@@ -442,7 +444,7 @@ class HeldOutLosses(NamedTuple):
             "1 - loss", float(np.nanmean(values)), values, np.arange(values.size), (0.0, 1.0)
         )
 
-    def estimate(self, *, baseline: Any = None, level: float = 0.95) -> Estimate:
+    def estimate(self, *, baseline: object = None, level: float = 0.95) -> Estimate:
         """Estimate ``1 - loss`` on new sets, as :meth:`StructuralRankerCV.estimate` does for queries.
 
         Parameters
@@ -470,7 +472,7 @@ class HeldOutLosses(NamedTuple):
 def cross_validate_C(
     model: DiverseRanker | SVMDiv,
     sets: Sequence[CandidateSet],
-    labels: Any,
+    labels: ArrayLike,
     Cs: Sequence[float],
     *,
     folds: int = 5,
@@ -535,7 +537,7 @@ def cross_validate_C(
     return HeldOutLosses(grid, -choice.values, selection, choice.fold)
 
 
-def _query_numbers(part: Any, n_queries: int, part_name: str) -> Int:
+def _query_numbers(part: object, n_queries: int, part_name: str) -> Int:
     queries = np.asarray(part)
     if queries.ndim != 1 or queries.size == 0 or queries.dtype.kind not in "iu":
         raise BadInput(part_name, f"expected an array of query indices, got {part!r}")

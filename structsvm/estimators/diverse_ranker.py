@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -212,7 +213,9 @@ class DiverseRanker(Selector, BaseEstimator):
         self._learn(self._prepare(sets, labels))
         return self
 
-    def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[DiverseRanker]:
+    def path(
+        self, sets: Sequence[CandidateSet], labels: ArrayLike, Cs: Sequence[float]
+    ) -> list[DiverseRanker]:
         """Return fitted models for several values of C in ascending order; the sets are prepared only once.
 
         Examples
@@ -229,7 +232,7 @@ class DiverseRanker(Selector, BaseEstimator):
             model._learn(prepared)
         return models
 
-    def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
+    def losses(self, sets: Sequence[CandidateSet], labels: ArrayLike) -> Float:
         """Return the ``loss`` of the prediction for each set, shape (n_sets,); NaN for sets without subtopics."""
         checked = check_sets(sets)
         matrices = check_degrees(labels, [len(one) for one in checked])
@@ -283,7 +286,7 @@ class DiverseRanker(Selector, BaseEstimator):
             walk.add(d)
         return choices
 
-    def _chosen(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
+    def _chosen(self, sets: object, k: object, costs: ArrayLike, budget: object) -> list[Int]:
         check_is_fitted(self, "coef_")
         checked = check_sets(sets)
         each = zip(checked, check_limits(checked, k, self.k, costs, budget), strict=True)
@@ -322,7 +325,7 @@ class DiverseRanker(Selector, BaseEstimator):
             )
         return one
 
-    def _prepare(self, sets: Any, labels: Any) -> _Prepared:
+    def _prepare(self, sets: object, labels: ArrayLike) -> _Prepared:
         self._check_options()
         checked = check_sets(sets)
         matrices = check_degrees(labels, [len(one) for one in checked])

@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -222,7 +223,7 @@ class SVMDiv(Selector, BaseEstimator):
         _warn_if_no_better_than_zero(self.fit_, self.tol)
         return self
 
-    def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
+    def path(self, sets: Sequence[CandidateSet], labels: ArrayLike, Cs: Sequence[float]) -> list[SVMDiv]:
         """Return fitted models for several values of C in ascending order.
 
         Words are counted only once, and each fit starts from the result for the previous C.
@@ -244,12 +245,12 @@ class SVMDiv(Selector, BaseEstimator):
         return models
 
     def decision_function(
-        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
+        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: object = None, budget: Any = None
     ) -> Float:
         """Return the value ``w . Psi`` of the documents that :meth:`predict` chooses for each set, shape (n_sets,)."""
         return np.array([selection.value for selection in self._select(sets, k, costs, budget)])
 
-    def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
+    def losses(self, sets: Sequence[CandidateSet], labels: ArrayLike) -> Float:
         """Return the weighted subtopic loss of the prediction for each set, shape (n_sets,); NaN for sets without
         subtopics."""
         checked = check_sets(sets)
@@ -260,7 +261,7 @@ class SVMDiv(Selector, BaseEstimator):
         candidates: CandidateSet,
         k: int | None = None,
         *,
-        costs: Any = None,
+        costs: object = None,
         budget: float | None = None,
         n_words: int = 10,
     ) -> list[Reason]:
@@ -321,7 +322,7 @@ class SVMDiv(Selector, BaseEstimator):
         thresholds = usual_thresholds(levels) if self.thresholds is None else self.thresholds
         return WordFeatures(levels, thresholds, self.vectorizer, self.document_features)
 
-    def _prepare(self, sets: Any, labels: Any) -> _Prepared:
+    def _prepare(self, sets: object, labels: ArrayLike) -> _Prepared:
         self._check_options()
         found = check_sets(sets)
         matrices = check_labels(labels, [len(s) for s in found])
@@ -408,10 +409,10 @@ class SVMDiv(Selector, BaseEstimator):
         with ThreadPoolExecutor(n_threads) as pool:
             return list(pool.map(work, items))
 
-    def _chosen(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
+    def _chosen(self, sets: object, k: object, costs: ArrayLike, budget: object) -> list[Int]:
         return [selection.chosen for selection in self._select(sets, k, costs, budget)]
 
-    def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
+    def _select(self, sets: Any, k: Any, costs: object, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")
         check_choice("prediction", self.prediction, SEARCHES)
         found = check_sets(sets)

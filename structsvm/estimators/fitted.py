@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from structsvm import queries
@@ -110,7 +111,7 @@ def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:
     return TypeError(f"{kind}.fit: no argument {name!r}; expected one of {taken}")
 
 
-def _printing(model: Any) -> Callable[[Any], object]:
+def _printing(model: object) -> Callable[[Any], object]:
     """Return a callback that prints the progress, then calls the callback of the model, if any."""
     if not hasattr(model, "callback"):
         raise BadInput("verbose", f"{type(model).__name__} reports no progress", value=True)
@@ -147,7 +148,12 @@ class Selector(Saved):
     _chosen: Callable[[Any, Any, Any, Any], list[Int]]
 
     def predict(
-        self, sets: Sequence[Any], k: int | None = None, *, costs: Any = None, budget: Any = None
+        self,
+        sets: Sequence[Any],
+        k: int | None = None,
+        *,
+        costs: ArrayLike | None = None,
+        budget: object = None,
     ) -> list[Int]:
         """Return the documents chosen from each set, in the order in which they are chosen.
 
@@ -171,7 +177,7 @@ class Selector(Saved):
         """
         return self._chosen(sets, k, costs, budget)
 
-    def score(self, sets: Sequence[Any], labels: Any) -> float:
+    def score(self, sets: Sequence[Any], labels: ArrayLike) -> float:
         """Return one minus the mean of :meth:`losses` over the sets with subtopics."""
         losses = self.losses(sets, labels)
         if np.isnan(losses).all():
@@ -216,7 +222,7 @@ class FittedRanker(Saved):
     __metadata_request__score: ClassVar = {"qid": True}
     __metadata_request__predict: ClassVar = {"qid": True}
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
+    def predict(self, X: object, *, qid: ArrayLike | None = None) -> Float:
         """Return a score for each row; higher is better.
 
         Parameters
@@ -229,7 +235,7 @@ class FittedRanker(Saved):
         check_is_fitted(self, ("coef_", "fit_"), all_or_any=any)
         return self._scores(*rows_for(self, X, qid))
 
-    def _scores(self, X: Any, qid: Any) -> Float:
+    def _scores(self, X: object, qid: ArrayLike) -> Float:
         """Return the scores of rows that ``rows_for`` has validated."""
         raise NotImplementedError
 
@@ -237,7 +243,7 @@ class FittedRanker(Saved):
         """Return the measure of ``score``, as a name or a callable for :func:`structsvm.metrics.evaluate`."""
         raise NotImplementedError
 
-    def _check_queries(self, qid: Any) -> None:
+    def _check_queries(self, qid: ArrayLike) -> None:
         """Warn that all rows are treated as one query if there are no query ids."""
         queries.one_query(qid, f"{type(self).__name__}.fit")
 
@@ -257,7 +263,9 @@ class FittedRanker(Saved):
         scores = self.predict(X, qid=qid)
         return ranks(scores, queries.group_queries(qid, scores.shape[0]))
 
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike, *, qid: Any = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the mean over queries of the measure for which the model was trained.
 
         Models trained by stochastic descent use their parameter ``measure``, and LambdaRank its ``utility`` (ROC area
@@ -295,7 +303,7 @@ class FittedRanker(Saved):
     def _repr_html_(self) -> Callable[[], str]:
         return self._shown
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._shown()}
 
     def _shown(self) -> str:
@@ -336,7 +344,7 @@ def ranks(scores: Float, grouping: queries.Grouping) -> Int:
     return out
 
 
-def require_qid(model: Any, qid: Any, method: str = "score") -> None:
+def require_qid(model: object, qid: ArrayLike, method: str = "score") -> None:
     """Raise ValueError if ``qid`` is missing, but was given to ``fit``."""
     if qid is None and model._saw_qid:
         raise BadInput(
@@ -348,7 +356,7 @@ def require_qid(model: Any, qid: Any, method: str = "score") -> None:
 
 
 def no_constraint(
-    loss: Any, labels: tuple[float, float], n_queries: int, relevance: float, name: str = "loss"
+    loss: object, labels: tuple[float, float], n_queries: int, relevance: float, name: str = "loss"
 ) -> BadInput:
     """Return the error for data in which no query has a constraint; ``labels`` are the lowest and the highest label."""
     label = plain_name(loss) if isinstance(loss, str) else str(getattr(loss, "label", ""))
@@ -364,7 +372,7 @@ def no_constraint(
     return BadInput("y", problem, remedy, others={name: loss})
 
 
-def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
+def warn_of_uninformative(model: Any, loss: object, *, warn: bool = True) -> None:
     """Log the number of queries that carry no constraint, if any; warn if these are more than half of the queries."""
     n, of = model.n_uninformative_, model.n_queries_
     if n:
@@ -381,7 +389,7 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
 _NEARLY_ALL = 0.85
 
 
-def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
+def warn_of_coarse_labels(model: Any, oracle: object, y: Float) -> None:
     """Warn if a binary loss is unsuitable for the labels.
 
     This is the case if nearly all documents are relevant, or if grades were divided by their maximum, so that only the
@@ -436,12 +444,12 @@ def read_rows(
     return TrainingRows(X, y, qid, grouping, weights)
 
 
-def scaled(model: Any, X: Any, qid: Any) -> Any:
+def scaled(model: Any, X: Any, qid: object) -> Any:
     """Return the result of ``rows_for``, scaled in the same way as the training rows of the model."""
     return X if model.scaler_ is None else scale_rows(model.scaler_, X, qid)
 
 
-def query_weights(sample_weight: Any, X: Any, grouping: queries.Grouping) -> Float:
+def query_weights(sample_weight: ArrayLike, X: Any, grouping: queries.Grouping) -> Float:
     """Return one weight per query, which is the mean weight of its rows, or 1 if ``sample_weight`` is None."""
     lengths = np.diff(grouping.offsets)
     if sample_weight is None:

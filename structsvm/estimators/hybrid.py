@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.records import plain
@@ -110,7 +111,7 @@ class HybridWeights:
         """The learned weights if :attr:`better`, otherwise equal weights."""
         return self.weights if self.better else np.full(len(self.names), 1 / len(self.names))
 
-    def text(self, weights: Any = None) -> str:
+    def text(self, weights: ArrayLike | None = None) -> str:
         """Return the engine's configuration as text, by default with the recommended weights."""
         chosen = np.asarray(self.recommended if weights is None else weights, dtype=np.float64)
         if chosen.shape != (len(self.names),):

@@ -185,7 +185,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
             self.coef_ = self.fit_.raw_weights[0]
         return self
 
-    def _scores(self, X: Any, qid: Any) -> Float:
+    def _scores(self, X: Any, qid: object) -> Float:
         return lambdarank.network_scores(self.fit_, fitted.scaled(self, X, qid))
 
     def _measure(self) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -58,7 +59,7 @@ class LinearRanker(FittedRanker, BaseEstimator):
     scale: Scale
     coef_: Float
 
-    def _scores(self, X: Any, qid: Any) -> Float:
+    def _scores(self, X: object, qid: ArrayLike) -> Float:
         return linear_scores(scaled(self, X, qid), self.coef_)
 
     def _takes_sparse(self) -> bool:
@@ -78,7 +79,7 @@ class LinearSVM(LinearRanker):
     def _measure(self) -> str:
         return "map"
 
-    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
+    def _grouped(self, X: Any, y: ArrayLike, qid: Any, sample_weight: ArrayLike) -> tuple[QueryData, Float]:
         """Return validated, grouped and scaled data and one weight per query; set the attributes that describe the
         input."""
         self._check_options()

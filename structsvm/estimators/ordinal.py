@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.common.checks import BadInput, check_C, check_choice
@@ -133,11 +134,11 @@ class OrdinalSVM(LinearSVM):
         self.machine_coef_ = np.broadcast_to(weights_found, (self.thresholds_.size, data.n_features)).copy()
         return self
 
-    def _scores(self, X: Any, qid: Any) -> Float:
+    def _scores(self, X: object, qid: ArrayLike) -> Float:
         scores = super()._scores(X, qid)
         return scores - self.thresholds_.sum() if self.decompose else scores
 
-    def predict_grade(self, X: Any, *, qid: Any = None) -> Float:
+    def predict_grade(self, X: Any, *, qid: ArrayLike | None = None) -> Float:
         """Return the predicted grade of each row: the lowest of ``grades_``, plus one step per threshold that its score
         reaches.
 

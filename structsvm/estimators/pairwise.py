@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, field
-from typing import Any, Literal
+from typing import Literal
+
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.estimator_parameters import parameters
@@ -100,7 +102,13 @@ class PairwiseSVM(StructuralRanker):
     qp: Literal["active_set"] = field(default="active_set", init=False)
 
     def path(
-        self, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
+        self,
+        X: object,
+        y: ArrayLike,
+        Cs: Sequence[float],
+        *,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Iterator[PairwiseSVM]:
         """Yield models trained for several values of C, as :func:`structsvm.estimators.model_path` does.
 

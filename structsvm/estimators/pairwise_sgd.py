@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_positive, check_whole
@@ -156,13 +157,13 @@ class PairwiseSGD(LinearRanker):
 
     def _learn(
         self,
-        X: Any,
-        y: Any,
-        qid: Any,
-        sample_weight: Any,
+        X: object,
+        y: ArrayLike,
+        qid: ArrayLike,
+        sample_weight: ArrayLike,
         unlabeled: tuple[Any, Any, Any] = (None, None, None),
         *,
-        validation: Any = None,
+        validation: object = None,
         n_steps: int | None = None,
     ) -> Self:
         """Train from zero weights, or continue for ``n_steps``; ``unlabeled`` contains the three arguments for
@@ -191,7 +192,12 @@ class PairwiseSGD(LinearRanker):
         return self
 
     def _unlabeled_pairs(
-        self, rows: fitted.TrainingRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
+        self,
+        rows: fitted.TrainingRows,
+        mask: object,
+        X_unlabeled: object,
+        qid_unlabeled: ArrayLike,
+        weights: ArrayLike,
     ) -> tuple[Any, PairIndex | None]:
         """Return the matrix that contains the unlabelled rows, and the index of their pairs; both are None for SPD."""
         return None, None
@@ -202,7 +208,7 @@ class PairwiseSGD(LinearRanker):
     def _choose_views(self, rng: np.random.RandomState, n_features: int) -> list[Int]:
         return [np.arange(n_features, dtype=np.int64)]
 
-    def _batch(self, X_unlabeled: Any, unlabeled: PairIndex | None) -> dict[str, Any]:
+    def _batch(self, X_unlabeled: object, unlabeled: PairIndex | None) -> dict[str, Any]:
         """Return the arguments of ``descend`` for the pairs of a step; by default a step has one labelled pair, as in
         SPD."""
         return {}
@@ -221,7 +227,7 @@ class PairwiseSGD(LinearRanker):
         return generator
 
     def _rows(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, *, first: bool, unlabeled: Any = None
+        self, X: Any, y: Any, qid: object, sample_weight: ArrayLike, *, first: bool, unlabeled: Any = None
     ) -> fitted.TrainingRows:
         """Return validated and scaled rows in their original order, so that grouping them by query needs no copy."""
         if unlabeled is not None:  # the labels of unlabelled rows are ignored, and may be missing
@@ -282,7 +288,7 @@ class PairwiseSGD(LinearRanker):
             raise BadInput("views_", f"expected columns from 0 to {n_features - 1}, and weights for each")
 
     def _stepper(
-        self, rows: fitted.TrainingRows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
+        self, rows: fitted.TrainingRows, index: PairIndex, X_unlabeled: object, unlabeled: PairIndex | None
     ) -> Advance:
         layout, lam = self._layout, float(self.lam)
         self._check_arrays(rows.X.shape[1])
@@ -307,7 +313,7 @@ class PairwiseSGD(LinearRanker):
         return advance
 
     def _hold_out(
-        self, rng: np.random.RandomState, rows: fitted.TrainingRows, labeled: Any, validation: Any
+        self, rng: np.random.RandomState, rows: fitted.TrainingRows, labeled: Any, validation: object
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
         """Return the scaled validation rows, if any, and the weights of the queries for training, 0 for held-out
         queries."""
@@ -368,7 +374,7 @@ class PairwiseSGD(LinearRanker):
         return coef / len(self.views_)
 
 
-def unlabeled_rows(X: Any, unlabeled: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
+def unlabeled_rows(X: Any, unlabeled: ArrayLike, X_unlabeled: object, qid_unlabeled: ArrayLike) -> Any:
     """Return the mask of the unlabelled rows of ``X``, or None if there are none."""
     if qid_unlabeled is not None and X_unlabeled is None:
         raise BadInput("qid_unlabeled", "requires X_unlabeled, got None")

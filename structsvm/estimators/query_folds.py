@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
@@ -57,11 +58,25 @@ class QueryKFold(BaseCrossValidator):
         self.shuffle = shuffle
         self.random_state = random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, *, qid: Any = None) -> int:
+    def get_n_splits(
+        self,
+        X: object = None,
+        y: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+    ) -> int:
         """Return the number of folds; the arguments are ignored."""
         return int(self.n_splits)
 
-    def split(self, X: Any, y: Any = None, groups: Any = None, *, qid: Any = None) -> Iterator[Split]:
+    def split(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+    ) -> Iterator[Split]:
         """Yield the rows of the training part and of the test part of each fold.
 
         Parameters

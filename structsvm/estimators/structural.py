@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, field
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from structsvm.common.checks import BadInput, check_C, check_flag, check_whole, missing_parts
@@ -179,7 +180,9 @@ class StructuralRanker(LinearSVM):
             return "map"
         return name
 
-    def _prepare(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[RankingProblem, Any]:
+    def _prepare(
+        self, X: object, y: ArrayLike, qid: ArrayLike, sample_weight: ArrayLike
+    ) -> tuple[RankingProblem, Any]:
         """Return the training problem, and the arguments that :meth:`_keep` takes in addition to a fit."""
         return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
 
@@ -300,7 +303,13 @@ class SVMNDCG(StructuralRanker):
 
 
 def model_path(
-    model: Ranker, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
+    model: Ranker,
+    X: object,
+    y: ArrayLike,
+    Cs: Sequence[float],
+    *,
+    qid: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> Iterator[Ranker]:
     """Yield fitted copies of a ranker for several values of C in ascending order, each warm-started from the previous
     fit.

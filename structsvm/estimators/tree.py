@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, field, replace
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
 from structsvm.common.checks import BadInput, check_C, check_whole
@@ -183,7 +183,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         self._keep(next(self._train(problem, [C])), features)
         return self
 
-    def _scores(self, X: Any, qid: Any) -> Float:
+    def _scores(self, X: Any, qid: ArrayLike) -> Float:
         self._warn_of_missing(X)
         return self.leaves_.scores(X, self.coef_)
 
@@ -249,7 +249,9 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def _most_trees(self) -> int:
         return self.n_trees
 
-    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
+    def _grouped(
+        self, X: Any, y: ArrayLike, qid: ArrayLike, sample_weight: ArrayLike
+    ) -> tuple[QueryData, Float]:
         """Return validated rows grouped by query and one weight per query; set the attributes that describe the
         input."""
         self._check_options()
@@ -309,7 +311,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return features.rows(data.X)
 
     def _prepare(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any
+        self, X: object, y: ArrayLike, qid: ArrayLike, sample_weight: ArrayLike
     ) -> tuple[RankingProblem, tuple[Any, ...]]:
         """Return the problem over the grown trees, and the arguments that :meth:`_keep` takes in addition to a fit."""
         data, weights = self._grouped(X, y, qid, sample_weight)

@@ -49,7 +49,7 @@ def check_weights(model: Any) -> set[str]:
     return {"signs"} if model.positive or monotone is not None else set()
 
 
-def _by_key(monotone: Any) -> Any:
+def _by_key(monotone: object) -> Any:
     """Return a pandas Series as a mapping, because its labels identify the features; return other values unchanged."""
     if isinstance(monotone, Mapping) or not (hasattr(monotone, "items") and hasattr(monotone, "index")):
         return monotone
@@ -84,7 +84,7 @@ def signs_by_feature(
     return signs if signs.any() else None
 
 
-def _twice(key: Any) -> BadInput:
+def _twice(key: object) -> BadInput:
     problem = "this feature already has a sign"
     return BadInput("monotone_constraints", problem, "name it once", at=f"[{key!r}]")
 
@@ -126,7 +126,7 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
     return None, region
 
 
-def column_of(argument: str, key: Any, n_features: int, places: Mapping[str, int] | None, at: str) -> int:
+def column_of(argument: str, key: object, n_features: int, places: Mapping[str, int] | None, at: str) -> int:
     """Return the column of a feature given by name or number; errors cite the expression ``at`` within the argument."""
     if isinstance(key, str):
         return position_of(key, places, argument, at)

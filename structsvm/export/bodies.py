@@ -14,7 +14,7 @@ _LARGEST_SOLR_MODEL = 900_000
 """Maximum bytes of a model for Solr: all models of a collection share a ZooKeeper node, by default of at most 1 MB."""
 
 
-def as_json(content: Any) -> bytes:
+def as_json(content: object) -> bytes:
     """Return JSON without white space: models with many trees are large, and the stores of engines are small."""
     return json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 

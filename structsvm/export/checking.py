@@ -76,7 +76,7 @@ def check_export(
     content: bytes,
     model: Any,
     to: str,
-    X: Any,
+    X: object,
     *,
     feature_names: FeatureNames | None = None,
     unmatched: Any = "auto",
@@ -116,7 +116,7 @@ def check_export(
 
 
 def compare_scores(
-    content: bytes, model: Any, target: Target, X: Any, feature_names: FeatureNames | None = None
+    content: bytes, model: Any, target: Target, X: object, feature_names: FeatureNames | None = None
 ) -> ExportCheck:
     """Return the comparison; unset features in ``target.missing`` count as missing values."""
     names = engine_names(model, feature_names, model.n_features_in_)
@@ -165,7 +165,7 @@ def compare_scores(
 
 
 def _variants(
-    model: Any, target: Target, rows: Float, names: Sequence[str], feature_names: FeatureNames | None
+    model: object, target: Target, rows: Float, names: Sequence[str], feature_names: FeatureNames | None
 ) -> list[Float]:
     """Return the rows for ``predict``, and then one or two variants of them as the engine receives them.
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from structsvm.export.bodies import vespa_profile
 
@@ -21,17 +21,17 @@ class Engine(NamedTuple):
     """Whether the engine computes the score of each clause for all documents, including those outside its list."""
 
 
-def _json(content: Any) -> str:
+def _json(content: object) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def _processor(names: Sequence[str], kind: str, content: Any) -> str:
+def _processor(names: Sequence[str], kind: str, content: object) -> str:
     """Return a search pipeline of OpenSearch with one processor."""
     clauses = "clauses: " + ", ".join(names)
     return _json({"description": clauses, "phase_results_processors": [{kind: content}]})
 
 
-def _opensearch(technique: str, **options: Any) -> Text:
+def _opensearch(technique: str, **options: object) -> Text:
     def text(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
         normalization = {"technique": technique}
         if options:  # a lower bound for each clause

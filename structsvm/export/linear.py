@@ -51,7 +51,7 @@ class LinearForm:
         return float(self.intercept - dot(self.raw_weights, self.shift))
 
 
-def linear_form(model: Any, feature_names: FeatureNames | None = None) -> LinearForm:
+def linear_form(model: object, feature_names: FeatureNames | None = None) -> LinearForm:
     """Return weights, scaling and intercept of a fitted linear model of this package.
 
     Parameters
@@ -143,7 +143,7 @@ def _of_pipeline(pipeline: Any, feature_names: FeatureNames | None) -> LinearFor
     return form
 
 
-def engine_names(model: Any, given: FeatureNames | None, n_features: int) -> tuple[str, ...]:
+def engine_names(model: object, given: FeatureNames | None, n_features: int) -> tuple[str, ...]:
     """Return the names of the features in the engine: the given names, or those that the model was trained with."""
     trained = getattr(model, "feature_names_in_", None)
     own = [f"feature_{j + 1}" for j in range(n_features)] if trained is None else [str(n) for n in trained]
@@ -166,7 +166,7 @@ def engine_names(model: Any, given: FeatureNames | None, n_features: int) -> tup
     return names
 
 
-def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
+def _check_linear(model: object, form: LinearForm, kind: str) -> None:
     """Raise unless the form has the scores of ``predict``: ``coef_`` of another class may have another meaning."""
     # rows of the magnitude of the training data; the tolerance is relative to the terms of each score
     X = form.shift + form.scale * np.random.default_rng(0).normal(size=(16, form.weights.shape[0]))

@@ -46,7 +46,7 @@ _LEFT_OUT = ("callback", "growth_callback", "constraints", "penalty")
 """Parameters that are functions: a model file holds no code. They are None after loading."""
 
 
-def save(model: Any, path: str | Path) -> None:
+def save(model: object, path: str | Path) -> None:
     """Write a fitted model or transformer of this package to ``path`` atomically.
 
     Functions and requests for metadata routing are not saved; ``constraints_`` and ``penalty_`` describe the results of
@@ -196,7 +196,7 @@ def _homes() -> dict[str, str]:
     return known | _RECORDS
 
 
-def _has_fields(cls: Any) -> bool:
+def _has_fields(cls: object) -> bool:
     """Return whether a class is a record or an estimator, which ``_decode`` constructs from its fields."""
     names = ("__dataclass_fields__", "_fields", "_get_param_names")
     return isinstance(cls, type) and any(hasattr(cls, name) for name in names)
@@ -240,7 +240,7 @@ def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
     )
 
 
-def _decode(value: Any, arrays: _Arrays) -> Any:
+def _decode(value: object, arrays: _Arrays) -> Any:
     """Return the value that ``_encode`` described; other descriptions raise one of the errors that ``load`` lists."""
     if isinstance(value, list):
         raise Damaged("a list without a tag")

@@ -19,7 +19,7 @@ _FAR = 2.0**40
 """Length of the test vectors: shifts of features are small compared with it, so that slopes keep all their digits."""
 
 
-def as_given(model: Any, X: Float) -> Any:
+def as_given(model: object, X: Float) -> Any:
     """Return rows in the type that a step was fitted on: a frame, if the step stores the names of its columns."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -53,7 +53,7 @@ def _steps(pipeline: Any) -> list[tuple[str, Any]]:
     return [(name, step) for name, step in pipeline.steps[:-1] if step not in (None, "passthrough")]
 
 
-def _affine(name: str, step: Any, n: int) -> tuple[Float, Float]:
+def _affine(name: str, step: object, n: int) -> tuple[Float, Float]:
     """Return slope and shift of a step."""
     refused = BadInput(
         f"pipeline step {name!r}",
@@ -76,7 +76,7 @@ def _affine(name: str, step: Any, n: int) -> tuple[Float, Float]:
     return slope, shift
 
 
-def _imputed(pipeline: Any, A: Float, b: Float) -> Float:
+def _imputed(pipeline: object, A: Float, b: Float) -> Float:
     """Return the number that is imputed for a missing value of each feature; NaN where the steps keep it missing."""
     imputed = np.full(A.shape[1], np.nan)
     for j in range(A.shape[1]):

@@ -35,7 +35,7 @@ def export_model(
     engine_version: str | None = None,
     store: str | None = None,
     feature_queries: Mapping[str, Any] | None = None,
-    check: Any = None,
+    check: object = None,
 ) -> bytes:
     """Return a linear model, or a ranker over trees, in the format of another system.
 

@@ -350,7 +350,7 @@ def _solr(valued: ValuedForest, target: Target) -> bytes:
     powers = {name: power_without_slack(edges[feature == j]) for j, name in enumerate(valued.names)}
     inexact = set()
 
-    def node(split: _Split, left: Any, right: Any) -> Any:
+    def node(split: _Split, left: object, right: object) -> Any:
         # Solr applies normalizers to the features of trees, too: thresholds refer to the multiplied values
         with np.errstate(over="ignore"):
             scaled = exact = split.edge * np.float32(2.0 ** powers[split.feature])

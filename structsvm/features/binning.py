@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
@@ -111,7 +111,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     spacing: Literal["even", "quantile"] = "even"
     within: Literal["data", "query"] = "data"
 
-    def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> BinnedFeatures:
+    def fit(self, X: Any, y: object = None, *, qid: Any = None) -> BinnedFeatures:
         """Learn the thresholds from training scores.
 
         Parameters
@@ -134,7 +134,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         self.starts_ = offsets_of([len(thresholds) for thresholds in self.thresholds_])
         return self
 
-    def transform(self, X: Any, *, qid: Any = None) -> sparse.csr_matrix:
+    def transform(self, X: object, *, qid: ArrayLike | None = None) -> sparse.csr_matrix:
         """Return the indicators as a CSR matrix of float32, shape (n_rows, n_features_out).
 
         About half of the indicators of each non-missing score are 1; :meth:`transform_rows` stores one byte per score
@@ -147,7 +147,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         """
         return self.transform_rows(X, qid=qid).tocsr()
 
-    def transform_rows(self, X: Any, *, qid: Any = None) -> BinnedRows:
+    def transform_rows(self, X: Any, *, qid: object = None) -> BinnedRows:
         """Return the same rows with one byte per score; parameters and errors are as for :meth:`transform`."""
         check_is_fitted(self, "thresholds_")
         scores = self._scores(X, qid, "transform")
@@ -158,11 +158,13 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
             codes[:, f] = np.where(np.isnan(column), 0, below)
         return BinnedRows(codes, self.starts_)
 
-    def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> sparse.csr_matrix:
+    def fit_transform(
+        self, X: object, y: ArrayLike | None = None, *, qid: ArrayLike | None = None
+    ) -> sparse.csr_matrix:
         """Call ``fit``, then ``transform`` on the same rows."""
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
         """Return names such as ``"bm25>1.5"``; by default from the names of the training frame, or ``x0, x1, ...``."""
         check_is_fitted(self, "thresholds_")
         names = _check_feature_names_in(self, input_features)
@@ -171,7 +173,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
             dtype=object,
         )
 
-    def step_functions(self, coef: Any, input_features: Any = None) -> list[StepFunction]:
+    def step_functions(self, coef: ArrayLike, input_features: object = None) -> list[StepFunction]:
         """Return, for each base function, the step function of its score that the weights of its indicators define.
 
         Parameters
@@ -203,7 +205,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
             for name, thresholds, part in zip(names, self.thresholds_, parts, strict=True)
         ]
 
-    def _scores(self, X: Any, qid: Any, method: str) -> Float:
+    def _scores(self, X: Any, qid: object, method: str) -> Float:
         X = validate_data(
             self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=method == "fit"
         )

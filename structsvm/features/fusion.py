@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_number
 from structsvm.features.scaling import minmax_within
@@ -15,7 +16,7 @@ from structsvm.protocols import Float, Int
 from structsvm.queries import row_groups
 
 
-def comb_sum(scores: Any, offsets: Any) -> Float:
+def comb_sum(scores: ArrayLike, offsets: object) -> Float:
     """Return CombSUM: the sum of the runs' scores, each scaled to [0, 1] per topic (Fox and Shaw 1994; Lee 1997).
 
     A run without the document adds 0. If a run has equal scores, or a single score, in a topic, these scores become 1,
@@ -42,7 +43,7 @@ def comb_sum(scores: Any, offsets: Any) -> Float:
     return np.asarray(np.nan_to_num(minmax_within(values, bounds)).sum(axis=1))
 
 
-def comb_mnz(scores: Any, offsets: Any) -> Float:
+def comb_mnz(scores: ArrayLike, offsets: object) -> Float:
     """Return CombMNZ: CombSUM times the number of runs with the document (Fox and Shaw 1994; Lee 1997).
 
     Parameters, errors and result are as for :func:`comb_sum`.
@@ -56,7 +57,7 @@ def comb_mnz(scores: Any, offsets: Any) -> Float:
     return np.asarray(comb_sum(values, offsets) * (~np.isnan(values)).sum(axis=1))
 
 
-def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Float:
+def reciprocal_rank_fusion(scores: ArrayLike, offsets: object, *, k: float = 60.0) -> Float:
     """Return the sum over runs of ``1 / (k + rank)`` (Cormack, Clarke and Buettcher, SIGIR 2009).
 
     A run without the document adds 0. Ranks count from 1 among the documents of the pool. Among equal scores the later
@@ -101,7 +102,7 @@ FUSIONS: dict[str, Callable[[Any, Any], Float]] = {
 """Fusion functions, keyed by the name shown in tables."""
 
 
-def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
+def _check(scores: ArrayLike, offsets: object) -> tuple[Float, Int]:
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 2:
         raise BadInput(

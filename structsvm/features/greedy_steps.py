@@ -55,7 +55,7 @@ class StepFeatures:
     similarity, and the cosines of its texts, if any.
     """
 
-    def __init__(self, candidates: CandidateSet, vectorizer: Any = None, *, smooth: bool = True) -> None:
+    def __init__(self, candidates: CandidateSet, vectorizer: object = None, *, smooth: bool = True) -> None:
         self.n = len(candidates)
         self.document = np.zeros((self.n, 0))
         if candidates.features is not None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
@@ -157,7 +158,7 @@ def validate_rows(
     return (X, y) if labelled else X
 
 
-def _named_by_numbers(X: Any, model: Any) -> Any:
+def _named_by_numbers(X: Any, model: object) -> Any:
     """Return a frame with its numeric column names converted to strings, because scikit-learn would ignore numeric
     names.
 
@@ -262,7 +263,7 @@ _NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8,
 _NUMERIC |= {"bool", "boolean"}
 
 
-def _check_labels(y: Any, qid: Any) -> None:
+def _check_labels(y: ArrayLike, qid: ArrayLike) -> None:
     """Raise BadInput for the first label that is not a finite number, naming its row."""
     if isinstance(y, str):
         problem = f"expected one label per row, got {y!r:.40}"
@@ -282,13 +283,13 @@ def _check_labels(y: Any, qid: Any) -> None:
         raise BadInput("y", problem, remedy, at=f"[{row}]{_query(row, labels.size, qid)}") from None
 
 
-def _cell(model: Any, row: int, column: int, n_rows: int, qid: Any) -> str:
+def _cell(model: object, row: int, column: int, n_rows: int, qid: ArrayLike) -> str:
     names = getattr(model, "feature_names_in_", None)
     feature = "" if names is None else f" (feature {str(names[column])!r})"
     return f"[{row}, {column}]{feature}{_query(row, n_rows, qid)}"
 
 
-def _query(row: int, n_rows: int, qid: Any) -> str:
+def _query(row: int, n_rows: int, qid: ArrayLike) -> str:
     ids = None if qid is None else np.asarray(qid)
     if ids is None or ids.shape != (n_rows,):
         return ""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
@@ -173,7 +173,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     callback: Callable[[int, int], object] | None = None
 
     @classmethod
-    def from_model(cls, model: Any, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
+    def from_model(cls, model: object, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
         """Return features from all trees of one or more models, including those grown after the best iteration.
 
         If the model stores its column names, frames whose columns differ in name or order are refused.
@@ -206,7 +206,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             features._set(features.forest, [])
         return features
 
-    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: object = None) -> Self:
         """Grow the trees and choose the edges of the bins.
 
         Parameters
@@ -337,11 +337,11 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             edges[f] = np.array([-np.inf])
         return edges
 
-    def transform(self, X: Any) -> sparse.csr_matrix:
+    def transform(self, X: object) -> sparse.csr_matrix:
         """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` needs a byte per tree instead."""
         return self.transform_rows(X).tocsr()
 
-    def transform_rows(self, X: Any) -> LeafRows:
+    def transform_rows(self, X: object) -> LeafRows:
         """Return the rows as leaf numbers and counts of edges; parameters and errors are as for :meth:`transform`."""
         check_is_fitted(self, "starts_")
         return self.rows(self._values(X, reset=False))
@@ -375,12 +375,17 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return [np.concatenate(([0.0], np.cumsum(part))) for part in parts]
 
     def fit_transform(
-        self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None
+        self,
+        X: object,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> sparse.csr_matrix:
         """Call ``fit``, then ``transform`` on the same rows."""
         return self.fit(X, y, qid=qid, sample_weight=sample_weight).transform(X)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
         """Return names such as ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.
 
         By default features have the names of the training frame, or ``x0, x1, ...`` if it had none.
@@ -416,7 +421,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         _LOOKUPS.pop(self, None)
         self.starts_ = self._starts()
 
-    def _lookup(self, kind: Any) -> Lookup:
+    def _lookup(self, kind: object) -> Lookup:
         """Return the compiled look-up for rows of a dtype, built when it is first needed."""
         known = _LOOKUPS.setdefault(self, {})
         if kind not in known:
@@ -467,7 +472,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             chosen.append(int(f))
         return sorted(set(chosen))
 
-    def check_numbers(self, X: Any) -> None:
+    def check_numbers(self, X: object) -> None:
         """Raise if categorical columns are given by number and the frame's own column names are numbers."""
         for key in self.categorical_features or ():
             refuse_number("categorical_features", key, column_numbers(X))
@@ -512,7 +517,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return tags
 
 
-def _forest_of_all(model: Any) -> Forest:
+def _forest_of_all(model: object) -> Forest:
     """Return the trees of one model, or of all models in a list or tuple."""
     if not isinstance(model, (list, tuple)):
         return forest_of(model)

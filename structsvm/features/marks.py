@@ -12,7 +12,7 @@ from structsvm.protocols import Float
 
 
 def soft_subtopics(
-    sets: Sequence[CandidateSet], marks: Any, *, complete: bool = True, vectorizer: Any = None
+    sets: Sequence[CandidateSet], marks: Any, *, complete: bool = True, vectorizer: object = None
 ) -> list[Float]:
     """Return labels for :class:`structsvm.DiverseRanker` from marks of useful documents, without subtopics.
 

@@ -62,7 +62,7 @@ def rounded_down(edges: Float, kind: Any) -> NDArray[Any]:
         return np.where(near > edges, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
 
 
-def rounding_to(threshold: Any) -> Float:
+def rounding_to(threshold: object) -> Float:
     """Return the largest float64 that, rounded to float32, is at most the float32 ``threshold``."""
     low = np.asarray(threshold, dtype=np.float32)
     with np.errstate(over="ignore"):

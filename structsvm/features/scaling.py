@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -80,7 +81,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     _: KW_ONLY
     within: Literal["query", "data"] = "query"
 
-    def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> QueryScaler:
+    def fit(self, X: Any, y: object = None, *, qid: object = None) -> QueryScaler:
         """Learn the statistics (``within="data"``) or only the number of features (``within="query"``).
 
         Parameters
@@ -119,11 +120,11 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             qid = one_query(qid, "QueryScaler.transform")
         return scale_rows(self, X, qid)
 
-    def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> Float:
+    def fit_transform(self, X: object, y: ArrayLike | None = None, *, qid: ArrayLike | None = None) -> Float:
         """Fit to ``X``, then transform the same rows."""
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
-    def _validate(self, X: Any, *, reset: bool) -> Any:
+    def _validate(self, X: object, *, reset: bool) -> Any:
         refuse_sparse(X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         bad = None if self.method == "percentile" else first_beyond(X, LARGEST, missing=True)
@@ -138,7 +139,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def refuse_sparse(X: Any) -> None:
+def refuse_sparse(X: object) -> None:
     """Raise for a sparse matrix, whose zeros would not stay zero."""
     if sparse.issparse(X):
         remedy = "scaling would fill its zeros (use X.toarray(), or no scaling)"
@@ -199,7 +200,7 @@ def with_percentiles(data: QueryData) -> QueryData:
     )
 
 
-def _figures(X: Any, method: str) -> tuple[Float, Float]:
+def _figures(X: object, method: str) -> tuple[Float, Float]:
     """Return shift and scale of each column of ``X``."""
     low, high = column_edges(X)
     if method == "minmax":

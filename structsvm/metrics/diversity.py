@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.candidates import check_chosen, check_labels
 from structsvm.common.checks import BadInput, check_number, check_whole
@@ -11,7 +11,7 @@ from structsvm.common.subtopic_gain import SubtopicGain
 from structsvm.protocols import Float, Int
 
 
-def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
+def weighted_subtopic_loss(labels: ArrayLike, chosen: object) -> Float:
     """Return the weighted share of the subtopics that the chosen documents do not cover; lower is better.
 
     The weight of a subtopic is the number of candidates that cover it (thesis 4.4, figure 4.4: subtopics with 1, 2 and
@@ -39,7 +39,7 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     return 1.0 - _values(labels, chosen, "weighted")
 
 
-def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
+def subtopic_recall(labels: ArrayLike, chosen: object, k: int | None = None) -> Float:
     """Return the share of the subtopics that the first ``k`` documents cover (Zhai, Cohen and Lafferty 2003).
 
     Higher is better.
@@ -64,7 +64,7 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
     return _values(labels, chosen, "unweighted", k)
 
 
-def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float = 0.5) -> Float:
+def alpha_ndcg(labels: ArrayLike, chosen: object, k: int | None = None, *, alpha: float = 0.5) -> Float:
     """Return alpha-NDCG (Clarke et al. 2008): each repetition of a subtopic multiplies its gain by ``1 - alpha``.
 
     The discount is ``log2(rank + 1)``. The ideal ranking is the greedy ranking of all rows, with ties broken by row
@@ -105,7 +105,7 @@ def check_choices(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int
     ]
 
 
-def _values(labels: Any, chosen: Any, loss: str, k: int | None = None, alpha: float = 0.5) -> Float:
+def _values(labels: ArrayLike, chosen: object, loss: str, k: int | None = None, alpha: float = 0.5) -> Float:
     """Return the value of the first ``k`` chosen documents of each set; NaN for a set without subtopics."""
     if k is not None:
         check_whole("k", k, remedy="None means the whole list")

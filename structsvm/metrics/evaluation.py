@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_number, check_positive, counted
 from structsvm.common.names import did_you_mean, plain_name
@@ -226,7 +226,7 @@ def evaluate(
     return part.result
 
 
-def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
+def _warn_of_swapped(y_true: ArrayLike, y_score: ArrayLike) -> None:
     """Warn if labels look like scores (fractional, with more distinct values) and scores like grades."""
     labels, scores = (np.asarray(values, dtype=np.float64) for values in (y_true, y_score))
     if not (labels % 1 != 0).any() or not np.isfinite(scores).all() or scores.min() < 0:
@@ -258,7 +258,7 @@ def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
 
 
 def check_distinguishes(
-    argument: str, measure: Any, distinguishes: Callable[[Any], bool], remedy: str = ""
+    argument: str, measure: object, distinguishes: Callable[[Any], bool], remedy: str = ""
 ) -> None:
     """Raise BadInput if a measure has the same value for each query in every order of the rows.
 
@@ -320,12 +320,12 @@ class Part(NamedTuple):
 
 def evaluate_part(
     name: str | Callable[[Float, Float], float],
-    y_true: Any,
-    y_score: Any,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
     qid: Any = None,
     docid: Any = None,
-    judged: Any = None,
+    judged: ArrayLike | None = None,
     convention: str = "trec",
     relevance: float = 1,
     ties: Ties | None = None,
@@ -401,13 +401,13 @@ def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping)
     return EvaluationResult(name, float(values.mean()), values, grouping.query_ids)
 
 
-def bounds_of(measure: Any) -> tuple[float, float]:
+def bounds_of(measure: object) -> tuple[float, float]:
     """Return the range of a measure given by name; the range of a function is unknown."""
     named = parse_measure(measure)[0]
     return UNBOUNDED if named is None else named.bounds
 
 
-def measure_name(measure: Any) -> str:
+def measure_name(measure: object) -> str:
     """Return the name of a measure, which may be a callable."""
     named = measure if hasattr(measure, "__qualname__") else type(measure)
     return measure if isinstance(measure, str) else named.__qualname__.rpartition("<locals>.")[2]
@@ -418,7 +418,7 @@ def _suffix(number: float | None) -> tuple[int | None, float]:
     return (None, number) if isinstance(number, float) else (number, 0.0)
 
 
-def parse_measure(name: Any) -> tuple[Measure | None, float | None]:
+def parse_measure(name: object) -> tuple[Measure | None, float | None]:
     """Return a measure by name, and its cut-off (an int) or fraction (a float); None and None for a function."""
     if callable(name):
         if hasattr(name, "get_metadata_routing"):
@@ -451,7 +451,7 @@ def parse_measure(name: Any) -> tuple[Measure | None, float | None]:
     return measure, int(depth)
 
 
-def _numbers(argument: str, values: Any) -> Float:
+def _numbers(argument: str, values: ArrayLike) -> Float:
     array = np.asarray(values)
     if array.ndim != 1:
         raise BadInput(argument, f"expected one number per row (one dimension), got shape {array.shape}")
@@ -481,7 +481,7 @@ def _check_grades(grades: Float, rules: Convention, max_grade: float) -> None:
     refuse_first("y_true", grades, grades > max_grade, expected, "increase {max_grade}")
 
 
-def _documents(docid: Any, n_rows: int) -> NDArray[Any] | None:
+def _documents(docid: ArrayLike, n_rows: int) -> NDArray[Any] | None:
     if docid is None:
         return None
     ids = np.asarray(docid)

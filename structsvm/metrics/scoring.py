@@ -5,6 +5,8 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from structsvm.common.checks import BadInput
 from structsvm.common.cut_queries import warn_of_cut_queries
 from structsvm.common.names import QID
@@ -65,7 +67,7 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
     return QueryScorer(name, options)
 
 
-def _takes_qid(estimator: Any, method: str) -> bool:
+def _takes_qid(estimator: object, method: str) -> bool:
     """Return whether a method of an estimator, or of the last step of a pipeline, accepts the query ids."""
     from sklearn import get_config
     from sklearn.utils.metadata_routing import get_routing_for_object
@@ -89,7 +91,9 @@ class QueryScorer:
         self.options = options
         self._requests: dict[str, bool | str | None] = {"qid": True, "docid": True}
 
-    def __call__(self, estimator: Any, X: Any, y: Any, *, qid: Any = None, docid: Any = None) -> float:
+    def __call__(
+        self, estimator: Any, X: Any, y: ArrayLike, *, qid: Any = None, docid: ArrayLike | None = None
+    ) -> float:
         """Return the mean of the measure for the scores of ``estimator`` on ``X``.
 
         The scores are ``estimator.decision_function(X)`` if it has one (a classifier predicts classes, not

@@ -86,8 +86,8 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    a: Any,
-    b: Any,
+    a: object,
+    b: object,
     *,
     test: Test = "wilcoxon",
     level: float = 0.95,

@@ -10,7 +10,7 @@ values have the same probability, and the p-value is the share of those with a s
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -218,7 +218,7 @@ def _flipped(sizes: Float, total: float) -> float:
     return min(1.0, 2.0 * above / (one.size * other.size))
 
 
-def sign_p(positive: Any, n: Any) -> Float:
+def sign_p(positive: object, n: object) -> Float:
     """Return the two-sided exact p-value of ``positive`` out of ``n`` fair coin flips, elementwise."""
     from scipy.special import bdtr
 

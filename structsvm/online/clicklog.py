@@ -57,7 +57,7 @@ import numpy as np
 from msgspec import UNSET, DecodeError, Meta, Struct, ValidationError, convert
 from msgspec.json import Decoder, decode
 from msgspec.structs import replace
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import read_blocks, replacing
@@ -656,7 +656,7 @@ def _described(found: tuple[str, int, tuple[str, ...]]) -> str:
     return f"{method:.80} of {of:.200}"
 
 
-def _check_id(key: str, value: Any) -> None:
+def _check_id(key: str, value: object) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -686,7 +686,7 @@ def _clicks(given: list[_ClickFields], shown: Shown) -> tuple[Click, ...]:
     return tuple(clicks)
 
 
-def _place_of(document: Any, shown: Shown, i: int) -> int:
+def _place_of(document: ArrayLike, shown: Shown, i: int) -> int:
     # documents that JSON cannot represent directly, such as tuples, are compared in their encoded form
     encoded = shown.to_dict()["documents"] if isinstance(document, dict) else shown.documents
     # types are compared as well, since 1 == True in Python

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import dot
@@ -127,7 +128,7 @@ class StructuredProblem:
             raise BadInput(f"example {i}: loss_augmented_argmax", problem, remedy)
         return 0.0, np.zeros(self.n_features)
 
-    def _joint_feature(self, i: int, y: Any) -> Float:
+    def _joint_feature(self, i: int, y: ArrayLike) -> Float:
         feature = np.asarray(self.model.joint_feature(self._xs[i], y), dtype=np.float64)
         if feature.shape != (self.n_features,):
             problem = f"expected shape ({self.n_features},) as for example 0, got {feature.shape}"
@@ -135,7 +136,7 @@ class StructuredProblem:
         refuse_first(f"example {i}: joint_feature", feature, ~np.isfinite(feature), "finite values")
         return feature
 
-    def _loss(self, i: int, y: Any) -> float:
+    def _loss(self, i: int, y: ArrayLike) -> float:
         loss = float(self.model.loss(self._ys[i], y))
         if not 0 <= loss < np.inf:
             raise BadInput(f"example {i}: loss", f"expected a finite value >= 0, got {loss:g}")

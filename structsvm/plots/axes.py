@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput
 from structsvm.common.names import feature_names
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     Ax = Axes | None
 
 
-def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Ax = None) -> Axes:
+def weights(coef: ArrayLike, names: Sequence[str] | None = None, *, top: int = 25, ax: Ax = None) -> Axes:
     """Draw the weights of a linear model with the largest absolute values as bars; positive weights point right.
 
     Parameters
@@ -138,7 +139,7 @@ def against_C(
     return _draw(figure._replace(series=[line]), ax)
 
 
-def gap(fits: Any, *, x: figures.Time = "passes", tol: float | None = None, ax: Ax = None) -> Axes:
+def gap(fits: object, *, x: figures.Time = "passes", tol: float | None = None, ax: Ax = None) -> Axes:
     """Draw the relative duality gap during training.
 
     Parameters
@@ -202,7 +203,7 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
     return _draw(figures.differences(values, measure=measure), ax)
 
 
-def regret(results: Any, *, ax: Ax = None) -> Axes:
+def regret(results: object, *, ax: Ax = None) -> Axes:
     """Draw the mean cumulative regret of bandits over the last four decades of time, with its 95% interval.
 
     Parameters
@@ -234,7 +235,7 @@ def _means(search: Any) -> Any:
     return scores if scores.ndim == 1 else np.nanmean(scores, axis=0)
 
 
-def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
+def _histories(label: str, model: object) -> list[tuple[str, Any]]:
     """Return the histories of a model by name; an ordinal model has one history for each of its binary models."""
     machines = getattr(model, "fits_", [])
     if len(machines) > 1:

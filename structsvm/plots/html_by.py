@@ -7,7 +7,7 @@ from typing import Any
 def html_by(name: str) -> Callable[[Any], str]:
     """Return a method ``_repr_html_`` that calls the function ``name`` of ``structsvm.plots.notebook``."""
 
-    def _repr_html_(self: Any) -> str:
+    def _repr_html_(self: object) -> str:
         from structsvm.plots import notebook
 
         return str(getattr(notebook, name)(self))

@@ -44,12 +44,12 @@ def evaluation(result: Any, *, bins: int = 10) -> str:
     return _box(*pieces)
 
 
-def estimate(result: Any) -> str:
+def estimate(result: object) -> str:
     """Return the view of an estimate: the score on new queries, and its difference from the baseline."""
     return _box(*(paragraph(line) for line in repr(result).splitlines()))
 
 
-def simulation(result: Any) -> str:
+def simulation(result: object) -> str:
     """Return the view of a simulation: the mean regret against the number of comparisons."""
     return _box(paragraph(repr(result)), draw(figures.regret({"": result})))
 

@@ -150,7 +150,7 @@ def _joined(pieces: Iterable[str]) -> Markup:
     return Markup("\n".join(pieces))
 
 
-def _piece(name: str, *values: Any) -> str:
+def _piece(name: str, *values: object) -> str:
     """Return the output of a macro of ``pieces.html``."""
     return str(getattr(_pieces(), name)(*values)).strip()
 

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
@@ -373,13 +374,13 @@ class Convex:
                 return x[self._own], float(x[size])
         return np.zeros(self._w.size), 0.0
 
-    def _run(self, P: Any, q: Float, A: Any, b: Float, more: list[Any]) -> Any:
+    def _run(self, P: object, q: Float, A: object, b: Float, more: list[Any]) -> Any:
         from cvxpy.reductions.solvers.conic_solvers import clarabel_conif
 
         cones: list[Any] = clarabel_conif.dims_to_solver_cones(self._dims)  # type: ignore[no-untyped-call]
         return _clarabel(P, q, A, b, [*cones, *more])
 
-    def _text(self, expression: Any) -> str:
+    def _text(self, expression: object) -> str:
         text = " ".join(str(expression).split())
         if self._names is None:
             return text
@@ -459,7 +460,7 @@ def position_of(name: str, places: Mapping[str, int] | None, argument: str, at: 
     return places[name]
 
 
-def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:
+def _called(argument: str, function: Callable[[Any], Any], w: ArrayLike) -> Any:
     """Call the user's function and return its result; errors of the function are raised as BadInput for
     ``argument``."""
     try:
@@ -474,7 +475,7 @@ def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:
         ) from error
 
 
-def _listed(cp: Any, constraints: Callable[[Any], Any], w: Any) -> list[Any]:
+def _listed(cp: Any, constraints: Callable[[Any], Any], w: ArrayLike) -> list[Any]:
     result = _called("constraints", constraints, w)
     if not isinstance(result, (list, tuple)):
         raise BadInput("constraints", f"expected a list of cvxpy constraints, got {_line(result)}")
@@ -484,7 +485,7 @@ def _listed(cp: Any, constraints: Callable[[Any], Any], w: Any) -> list[Any]:
     return list(result)
 
 
-def _expression(cp: Any, penalty: Callable[[Any], Any], w: Any) -> Any:
+def _expression(cp: Any, penalty: Callable[[Any], Any], w: ArrayLike) -> Any:
     result = _called("penalty", penalty, w)
     if not isinstance(result, cp.Expression) or not result.is_scalar():
         raise BadInput("penalty", f"expected a cvxpy expression with one value, got {_line(result)}")
@@ -498,7 +499,7 @@ def _signed(w: Any, signs: Float | None) -> list[Any]:
     return [np.diag(signs[which]) @ w[which] >= 0]
 
 
-def _not_convex(cp: Any, penalty: Any, listed: list[Any], text: Callable[[Any], str]) -> BadInput:
+def _not_convex(cp: Any, penalty: object, listed: list[Any], text: Callable[[Any], str]) -> BadInput:
     """Return the error for the constraint or penalty that is not convex, with cvxpy's reason."""
     blamed = [("constraints", f"[{i}]", one) for i, one in enumerate(listed) if not one.is_dcp()]
     argument, at, one = blamed[0] if blamed else ("penalty", "", penalty)

@@ -442,11 +442,11 @@ def _cosines(documents: list[dict[str, Any]]) -> Float:
     return np.stack([products(unit, row) for row in rows])
 
 
-def _wrong(i: int, expected: str, got: Any, remedy: str = "") -> BadInput:
+def _wrong(i: int, expected: str, got: object, remedy: str = "") -> BadInput:
     return BadInput("documents", f"expected {expected}, got {json.dumps(got)[:60]}", remedy, at=f"[{i}]")
 
 
-def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> str:
+def _name(value: object, field: str, numbered: dict[str, bool] | None = None) -> str:
     """Return a string, or an integer as a string; ``numbered`` holds the earlier names, to distinguish 1 from "1"."""
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise ValueError(f"{field}: expected a string or an integer, got {json.dumps(value)[:60]}")

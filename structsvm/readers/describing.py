@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from structsvm import readers  # its names load on first use
@@ -43,7 +44,7 @@ class Description:
         return [f"{self.path}: {self.kind}", *(f"    {name}: {value}" for name, value in shown.items())]
 
 
-def describe(path: AnyPath, **options: Any) -> Description:
+def describe(path: AnyPath, **options: object) -> Description:
     """Describe the content of a file.
 
     Parameters
@@ -220,7 +221,7 @@ def _describe_json(path: Path) -> Description:
     return Description(str(path), "json-lines", counts, {}, tuple(filter(None, warnings)))
 
 
-def _histogram(values: Any) -> dict[str, int]:
+def _histogram(values: ArrayLike) -> dict[str, int]:
     labels, counts = np.unique(values, return_counts=True)
     return {f"{label:g}": int(count) for label, count in zip(labels.tolist(), counts, strict=True)}
 

@@ -134,7 +134,7 @@ def _single(pairs: Iterable[Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
             yield qid, answer
 
 
-def _shown(name: Any) -> str:
+def _shown(name: object) -> str:
     text = str(name)
     return text[:80] if text.isprintable() else f"{text!r:.80}"
 
@@ -142,7 +142,7 @@ def _shown(name: Any) -> str:
 _EXPECTED: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 
 
-def _part(holder: Any, key: str, kind: type, place: str, default: Any = None) -> Any:
+def _part(holder: object, key: str, kind: type, place: str, default: object = None) -> Any:
     """Return ``holder[key]``; raise unless ``holder`` is an object and the value has the given type."""
     value = holder.get(key, default) if isinstance(holder, Mapping) else holder
     if not isinstance(holder, Mapping) or not isinstance(value, kind):
@@ -177,7 +177,7 @@ class _Reader:
                 document, where = self._document(hit, self._id, place, remedy)
                 yield document, _values(self._pairs(hit, where), where)
 
-    def _document(self, hit: Any, key: str, place: str, remedy: str) -> tuple[str, str]:
+    def _document(self, hit: object, key: str, place: str, remedy: str) -> tuple[str, str]:
         """Return the id of a hit, and its place in errors."""
         if not isinstance(hit, Mapping):
             raise BadInput(place, f"expected each hit to be an object, got {hit!r:.60}")

@@ -201,7 +201,7 @@ def _number_text(value: Any) -> str:
     return text.removesuffix(".0")
 
 
-def _check_word(word: Any, what: str) -> str:
+def _check_word(word: object, what: str) -> str:
     text = str(word)
     try:
         raw = text.encode()
@@ -277,7 +277,7 @@ def check_options(
     one_based: bool = True,
     fill: Any = None,
     query_sizes: Any = None,
-    label: Any = "grade",
+    label: object = "grade",
     n_jobs: Any = -1,
 ) -> Options:
     """Return the options of :func:`read_letor`, checked before any file is opened."""

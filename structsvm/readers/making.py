@@ -52,7 +52,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     return tuple(replace(dataset, options=dict(dataset.options)) for dataset, _ in _MAKERS.values())
 
 
-def make_dataset(name: str, path: AnyPath, **options: Any) -> Path:
+def make_dataset(name: str, path: AnyPath, **options: object) -> Path:
     """Write a synthetic data set.
 
     Parameters

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath
@@ -53,7 +53,13 @@ class Qrels(trec.Listing):
 
     @classmethod
     def from_arrays(
-        cls, topic: Any, docid: Any, grades: Any, *, subtopic: Any = None, duplicates: Duplicates = "error"
+        cls,
+        topic: object,
+        docid: ArrayLike,
+        grades: ArrayLike,
+        *,
+        subtopic: Any = None,
+        duplicates: Duplicates = "error",
     ) -> Qrels:
         """Return judgments from rows in any order.
 
@@ -89,7 +95,9 @@ class Qrels(trec.Listing):
         return _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
 
     @classmethod
-    def from_frame(cls, frame: Any, *, topic: Name = None, docid: Name = None, grade: Name = None) -> Qrels:
+    def from_frame(
+        cls, frame: object, *, topic: Name = None, docid: Name = None, grade: Name = None
+    ) -> Qrels:
         """Return the judgments of a pandas or polars frame with one row for each document of a topic.
 
         Parameters

@@ -5,7 +5,7 @@ from functools import partial
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput
@@ -107,7 +107,7 @@ class GatheringWriter:
         self._runs: list[_Run] = []
         self._last, self._ascending = 0, True
 
-    def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: Int) -> None:
+    def add(self, X: object, y: ArrayLike, docid: ArrayLike, ids: list[Any], lengths: Int) -> None:
         """Add rows whose query ids are ``ids``, each repeated ``lengths`` times."""
         number = self._number
         codes = np.array([number.setdefault(one, len(number)) for one in ids], dtype=np.int64)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
@@ -131,7 +131,7 @@ class Candidates(ByTopic):
         """Return the topic of every row, for ``QueryData.from_arrays(features, c.y, c.qid, docid=c.docid)``."""
         return np.repeat(self.topics, np.diff(self.offsets))
 
-    def select(self, topics: Any) -> Candidates:
+    def select(self, topics: object) -> Candidates:
         """Return the candidates of some topics (indices or boolean mask), in the order given."""
         chosen, offsets, rows = choose_groups(self.offsets, topics)
         fields: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("docid", "scores", "y")}
@@ -146,7 +146,7 @@ class Candidates(ByTopic):
         columns = [self.names.index(name) for name in names]
         return replace(self, scores=self.scores[:, columns], names=tuple(names))
 
-    def to_run(self, scores: Any, *, tag: str = "structsvm") -> Run:
+    def to_run(self, scores: ArrayLike, *, tag: str = "structsvm") -> Run:
         """Rank the candidates by ``scores``, shape (n_rows,), finite or NaN; NaN leaves a candidate out."""
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (self.n_rows,):

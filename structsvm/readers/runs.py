@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import AnyPath
@@ -57,7 +57,13 @@ class Run(trec.Listing):
 
     @classmethod
     def from_arrays(
-        cls, topic: Any, docid: Any, scores: Any, *, tag: str = "structsvm", duplicates: Duplicates = "error"
+        cls,
+        topic: object,
+        docid: ArrayLike,
+        scores: ArrayLike,
+        *,
+        tag: str = "structsvm",
+        duplicates: Duplicates = "error",
     ) -> Run:
         """Return a run from rows in any order.
 
@@ -89,7 +95,13 @@ class Run(trec.Listing):
 
     @classmethod
     def from_frame(
-        cls, frame: Any, *, topic: Name = None, docid: Name = None, score: Name = None, tag: str = "structsvm"
+        cls,
+        frame: object,
+        *,
+        topic: Name = None,
+        docid: Name = None,
+        score: Name = None,
+        tag: str = "structsvm",
     ) -> Run:
         """Return the run of a pandas or polars frame with one row for each document of a topic.
 

@@ -188,7 +188,7 @@ def read_parquet(
     return read_rows(path, label=label, qid=qid, docid=docid, features=features, fill=fill)[0]
 
 
-def convert_csv(source: AnyPath, path: AnyPath, *, dtype: Any = np.float64, **options: Any) -> None:
+def convert_csv(source: AnyPath, path: AnyPath, *, dtype: Any = np.float64, **options: object) -> None:
     """Convert CSV files to a store, block by block, as :func:`convert_parquet` does.
 
     Parameters
@@ -343,7 +343,7 @@ def _rows_of(batch: Batch, layout: Layout) -> _Rows:
 
 
 def read_rows(
-    path: Any, *, max_expansion: float | None = None, **options: Any
+    path: object, *, max_expansion: float | None = None, **options: Any
 ) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
     """Read a table; also return codes and distinct values of the categorical columns ``words``, in the order of the
     data."""

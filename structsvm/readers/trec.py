@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import AnyPath, read_blocks, replacing, shorten
@@ -47,7 +47,7 @@ _CALLED = {"topic": "topic", "docid": "document"}
 class Numbering(dict[Any, int]):
     """Mapping that numbers its keys in the order in which they are first requested."""
 
-    def __missing__(self, key: Any) -> int:
+    def __missing__(self, key: object) -> int:
         number = self[key] = len(self)
         return number
 
@@ -98,7 +98,7 @@ class Listing(ByTopic):
         rows = rows_of_topics(self).items()
         return {t: dict(zip(self.docid[at].tolist(), numbers[at].tolist(), strict=True)) for t, at in rows}
 
-    def _frame(self, **columns: Any) -> Any:
+    def _frame(self, **columns: object) -> Any:
         """Return a pandas DataFrame of topics, documents and the given columns."""
         topic = np.repeat(self.topics, np.diff(self.offsets))
         return pandas_frame({"topic": topic, "docid": self.docid, **columns})
@@ -112,7 +112,7 @@ def rows_of_dict(nested: Mapping[Any, Mapping[Any, float]]) -> list[list[Any]]:
     return [*map(list, zip(*rows, strict=True))]
 
 
-def columns_of(frame: Any, **named: str | None) -> list[Any]:
+def columns_of(frame: object, **named: str | None) -> list[Any]:
     """Return columns of a frame, ids as text and numbers as arrays. A column without a given name is the first
     conventional name that exists."""
     from structsvm.common.tables.batches import Batch, Role, checked
@@ -271,7 +271,7 @@ def _fits(grades: Sequence[int]) -> bool:
     return min(grades) >= -(2**31) and max(grades) < 2**31
 
 
-def number_topics(topic: Any, docid: Any, values: Any, name: str) -> tuple[list[str], Int, list[str]]:
+def number_topics(topic: Any, docid: ArrayLike, values: Any, name: str) -> tuple[list[str], Int, list[str]]:
     """Return the distinct topics, the index of the topic of each row, and the docids as text.
     Raise ValueError unless topics, docids and ``values``, the argument called ``name``, have the same length.
     """

@@ -132,7 +132,7 @@ class _Bound:
         value = self.value(scores, plane)
         slack = 1e-9 * (1 + self.per_query(np.abs(scores * coef)))
 
-        def where(bad: Any) -> str:
+        def where(bad: object) -> str:
             q = self.worst(bad)
             rows = slice(self.offsets[q], self.offsets[q + 1])
             return f": query {q}, y={self.y[rows].tolist()}, scores={scores[rows].tolist()}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from structsvm.protocols import Float
@@ -19,7 +20,7 @@ from structsvm.testing.require import Requirement
 
 
 def check_ranker(
-    estimator: Any,
+    estimator: object,
     *,
     shift_invariant: bool = True,
     order_invariant: bool = True,
@@ -78,11 +79,11 @@ def check_ranker(
     def scores_after(fitted: Any) -> Float:
         return np.asarray(fitted.predict(data.X, **_qid(fitted, data.qid)))
 
-    def same(what: str, X: Any, qid: Any, y: Any = data.y, **changes: Any) -> None:
+    def same(what: str, X: object, qid: ArrayLike, y: ArrayLike = data.y, **changes: object) -> None:
         other = clone(estimator).set_params(**changes).fit(X, y, qid=qid)
         require((scores_after(other) == scores).all(), f"{what} changes the scores")
 
-    def close(what: str, X: Any, qid: Any = data.qid, y: Any = data.y) -> None:
+    def close(what: str, X: object, qid: ArrayLike = data.qid, y: ArrayLike = data.y) -> None:
         _require_close(model, clone(estimator).fit(X, y, qid=qid), data.X, data.qid, what, require, tolerance)
 
     # these changes must not affect the model, which must have the same bytes
@@ -113,7 +114,7 @@ def check_ranker(
     _check_refused_refit(model, data, scores, require)
 
 
-def _check_frames(model: Any, fresh: Any, data: QueryData, scores: Float, require: Requirement) -> None:
+def _check_frames(model: object, fresh: Any, data: QueryData, scores: Float, require: Requirement) -> None:
     if importlib.util.find_spec("pandas") is None:
         return
     frame = importlib.import_module("pandas").DataFrame(data.X, columns=list("abcd"))
@@ -180,13 +181,13 @@ def _check_better_than_chance(model: Any, random_state: int, require: Requiremen
     )
 
 
-def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requirement) -> None:
+def _check_refusals(model: Any, estimator: object, data: QueryData, require: Requirement) -> None:
     from sklearn.base import clone
     from sklearn.exceptions import NotFittedError
 
     X, y, qid = data.X, data.y, data.qid
 
-    def fit(X: Any = X, y: Any = y, qid: Any = qid, **changes: Any) -> Callable[[], Any]:
+    def fit(X: Any = X, y: object = y, qid: object = qid, **changes: Any) -> Callable[[], Any]:
         return lambda: clone(estimator).set_params(**changes).fit(X, y, qid=qid)
 
     # each case: the kind of invalid input, a call with this input, and a pattern that the error message must match
@@ -230,7 +231,7 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requir
     require.refusal("predict before fit", clone(estimator).predict, X, error=NotFittedError)
 
 
-def _check_refused_refit(model: Any, data: QueryData, scores: Float, require: Requirement) -> None:
+def _check_refused_refit(model: object, data: QueryData, scores: Float, require: Requirement) -> None:
     # refit on other features with equal labels: the refused fit must not change the model
     fitted = pickle.loads(pickle.dumps(model))
     with contextlib.suppress(ValueError):
@@ -240,7 +241,7 @@ def _check_refused_refit(model: Any, data: QueryData, scores: Float, require: Re
 
 
 def _require_close(
-    a: Any, b: Any, X: Any, qid: Any, what: str, require: Requirement, tolerance: float
+    a: Any, b: Any, X: Any, qid: object, what: str, require: Requirement, tolerance: float
 ) -> None:
     """Require that two fits of the same problem agree."""
     proofs: list[Any] = [getattr(m, "fit_", None) for m in (a, b)]
@@ -269,12 +270,12 @@ def _require_close(
     )
 
 
-def _qid(model: Any, qid: Any) -> dict[str, Any]:
+def _qid(model: Any, qid: object) -> dict[str, Any]:
     """Return the query ids as an argument of ``predict``, if it takes them (for scaling within queries)."""
     return {"qid": qid} if "qid" in inspect.signature(model.predict).parameters else {}
 
 
-def _with(array: Any, index: Any, value: float) -> Any:
+def _with(array: object, index: Any, value: float) -> Any:
     changed = np.array(array)
     changed[index] = value
     return changed

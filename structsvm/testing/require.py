@@ -16,7 +16,7 @@ class Requirement:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, holds: Any, message: str) -> None:
+    def __call__(self, holds: object, message: str) -> None:
         if not holds:
             raise AssertionError(f"{self.name}: {message}")
 
@@ -35,7 +35,12 @@ class Requirement:
             self(abs(counts[thing] - n * p) <= allowed, message)
 
     def refusal(
-        self, what: str, action: Callable[..., Any], *arguments: Any, error: Any = ValueError, says: str = ""
+        self,
+        what: str,
+        action: Callable[..., Any],
+        *arguments: object,
+        error: Any = ValueError,
+        says: str = "",
     ) -> None:
         """Require that an action on bad input raises ``error``, with a message that matches ``says``."""
         try:

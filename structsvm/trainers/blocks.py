@@ -1,8 +1,6 @@
 """``Blocks``: treat consecutive queries as one dual coordinate, so that cached planes of wide problems fit in
 memory."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.protocols import Float, Int, Separator
@@ -39,7 +37,7 @@ class Blocks:
         loss[:] = np.add.reduceat(each * share, np.arange(0, b - a, self._size))
 
 
-def in_blocks(problem: RankingProblem, X: Any, n_blocks: int) -> RankingProblem:
+def in_blocks(problem: RankingProblem, X: object, n_blocks: int) -> RankingProblem:
     """Return the problem over the rows ``X`` with at least ``n_blocks`` blocks in place of its queries."""
     size = problem.n_queries // n_blocks
     blocks = Blocks(problem.separator, problem.offsets, problem.weights, size)

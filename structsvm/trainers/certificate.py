@@ -317,7 +317,7 @@ class Recorder:
 
 
 def watched(
-    fits: Iterable[Fit], problem: Any, Cs: Sequence[float], tol: float, region: Convex | None = None
+    fits: Iterable[Fit], problem: object, Cs: Sequence[float], tol: float, region: Convex | None = None
 ) -> Iterator[Fit]:
     """Yield the fits of a path; call :func:`judge` on the fit for the largest C, which reduces the objective most."""
     n = len(set(Cs))

@@ -131,7 +131,7 @@ def ascend(
 # ---- the network: scores, gradients, steps of Adam; a linear scorer is a network without hidden layers
 
 
-def forward(weights: Sequence[Float], X: Any, shift: Float, factor: Float) -> tuple[Float, list[Float]]:
+def forward(weights: Sequence[Float], X: object, shift: Float, factor: Float) -> tuple[Float, list[Float]]:
     """Return the scores of a network with rectified linear units, and the outputs of its hidden layers."""
     # The scaling is merged into the first layer, (x - shift) factor . W = x . (factor W) - shift . (factor W), so that
     # ``X`` is neither copied nor, if sparse, converted to a dense matrix.
@@ -149,7 +149,7 @@ def forward(weights: Sequence[Float], X: Any, shift: Float, factor: Float) -> tu
 
 
 def backpropagate(
-    weights: Sequence[Float], X: Any, shift: Float, factor: Float, hidden: list[Float], force: Float
+    weights: Sequence[Float], X: object, shift: Float, factor: Float, hidden: list[Float], force: Float
 ) -> list[Float]:
     """Return the gradient of ``force . scores`` with respect to the weights; ``hidden`` comes from :func:`forward`."""
     if not hidden:

@@ -30,7 +30,7 @@ def index_pairs(
     y: Float | None,
     grouping: Grouping,
     *,
-    rows: Any = None,
+    rows: object = None,
     weights: Float | None = None,
     normalize: Literal["pairs", "query"] = "pairs",
 ) -> PairIndex:

@@ -73,7 +73,7 @@ class SmoothSeparator(Separator, Protocol):
         """Fill ``loss`` and ``coef`` as :meth:`separate` does; return the data that :meth:`curve` needs for these
         scores."""
 
-    def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
+    def curve(self, curvature: object, direction: Float, first: int, last: int, coef: Float) -> None:
         """Fill ``coef`` with ``-H direction``, where H is the Hessian with respect to the scores and ``direction`` has
         one number per row."""
 

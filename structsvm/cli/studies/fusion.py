@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import geomspace
@@ -158,7 +159,7 @@ def cross_validate_fusion(
     # each topic is scaled separately, so scaling once is enough for all paths
     scaled = replace(known, scores=minmax_within(known.scores, known.offsets))
 
-    def judged(part: Candidates, scores: Any) -> Any:
+    def judged(part: Candidates, scores: ArrayLike) -> Any:
         rows = judge_run(part.to_run(scores).top(depth), qrels, complete=False)
         return evaluate_part(measure, **rows._asdict(), relevance=relevance).result.per_query
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pyarrow import types
 
 from structsvm.common.checks import BadInput
@@ -12,7 +12,7 @@ from structsvm.common.tables.frames import frame_table
 from structsvm.common.tables.ids import IdColumn
 
 
-def ids_of(name: str, values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def ids_of(name: str, values: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return ids of an argument as an array, arbitrary where missing, and a mask of the ids that are present."""
     column = IdColumn(name, missing=True)
     try:

@@ -48,13 +48,13 @@ def numbers(
     return values
 
 
-def is_number(kind: Any) -> bool:
+def is_number(kind: object) -> bool:
     """Return whether an Arrow type holds numbers or booleans."""
     some = types.is_floating, types.is_integer, types.is_boolean, types.is_null, types.is_decimal
     return any(one(kind) for one in some)
 
 
-def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy: str) -> Float:
+def _numbers_of_words(batch: Batch, name: str, array: object, expected: str, remedy: str) -> Float:
     coded = compute.dictionary_encode(array)
     words = coded.dictionary.to_pylist()
     values = np.array([number_of(word.strip()) for word in words] or [None], dtype=object)
@@ -162,7 +162,7 @@ def look(column: IdColumn, array: Any, batch: Batch | None = None) -> Any:
     return coded
 
 
-def _are_whole(words: Any) -> bool:
+def _are_whole(words: object) -> bool:
     """Return, using Arrow, whether all words are 64-bit integers as Python writes them."""
     try:
         return bool(compute.cast(compute.cast(words, pa.int64()), pa.string()).equals(words))
@@ -221,7 +221,7 @@ def unified(arrays: Sequence[Any]) -> tuple[NDArray[Any], Any]:
     return to_numpy(whole.indices)[0], whole.dictionary
 
 
-def coded(array: Any) -> tuple[NDArray[np.int64], Any]:
+def coded(array: object) -> tuple[NDArray[np.int64], Any]:
     """Return the code of each id (-1 if missing), and the distinct ids in the order of the codes."""
     encoded = compute.dictionary_encode(array)
     order = compute.sort_indices(encoded.dictionary)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 from pyarrow import parquet
 
 from structsvm.common.checks import BadInput
@@ -84,7 +85,7 @@ def arrow_of(values: Any, source: Path | str, name: str, role: Role = "category"
         raise BadInput(source, f"column {shorten(name)}: expected {expected}, got {got}", remedy) from None
 
 
-def _numbers_of(values: Any, role: Role) -> Any:
+def _numbers_of(values: ArrayLike, role: Role) -> Any:
     """Return integers and floats as an Arrow array: floats as numbers; as ids exact integers, if all are whole."""
     numbers = [None if is_missing(v) else v for v in np.asarray(values, dtype=object).tolist()]
     floats = [v for v in numbers if isinstance(v, float)]

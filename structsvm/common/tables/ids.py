@@ -187,7 +187,7 @@ def _digits(word: str) -> str:
     return "0" if word == "-0.0" else word.removesuffix(".0")
 
 
-def settled(words: Sequence[str], place: Any, name: str = "") -> NDArray[Any]:
+def settled(words: Sequence[str], place: object, name: str = "") -> NDArray[Any]:
     """Return all ids of a text file without types, given at once."""
     column = IdColumn(place, name)
     column.look(words)
@@ -209,7 +209,7 @@ def first_inexact(ids: NDArray[Any]) -> tuple[int, str] | None:
     return row, f"from {exact:.0f} on, distinct ids are equal in {ids.dtype}; read the ids as int64 or str"
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN, NaT, NA, or an empty string."""
     try:  # NaN is not equal to itself
         return value is None or not bool(value == value) or value in ("", b"")

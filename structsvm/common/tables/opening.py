@@ -8,7 +8,7 @@ from structsvm.common.tables.batches import Table
 from structsvm.common.tables.source import File, none_found, source_of
 
 
-def open_tables(table: Any, *, source: str = "table", max_expansion: float | None = None) -> list[Table]:
+def open_tables(table: object, *, source: str = "table", max_expansion: float | None = None) -> list[Table]:
     """Return the tables of a source, a path (a file, a folder or a pattern), or a frame as a single table; only column
     names are read. Errors call a frame ``source``.
 

@@ -60,7 +60,7 @@ class Source:
         return "table" if self.kind == "frame" else fspath(self.given)
 
 
-def source_of(given: Any) -> Source:
+def source_of(given: object) -> Source:
     """Return the source of a path, a pattern or a frame; a source is returned unchanged.
 
     A folder is a table if it holds Parquet files, or otherwise CSV files, directly or in folders ``column=value``, as

@@ -321,6 +321,6 @@ def _objects(block: _NUMBERED, path: Path) -> list[tuple[int, dict[str, Any]]]:
     return [(number, parse_object(raw, path, number)) for number, raw in lines if raw.strip()]
 
 
-def is_text(kind: Any) -> bool:
+def is_text(kind: object) -> bool:
     """Return whether an Arrow type is text."""
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

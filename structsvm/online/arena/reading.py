@@ -28,7 +28,7 @@ _NONE = frozenset(("", "nan", "null", "error"))
 _FORMS = "'a', 'b', 'tie', the name of a model or of its column, or the share of a, from 0 to 1"
 
 
-def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Votes:
+def read_votes(source: object, *, columns: Mapping[str, str] | None = None) -> Votes:
     """Read pairwise votes from a table with one row per vote.
 
     Parameters

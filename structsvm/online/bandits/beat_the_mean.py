@@ -1,7 +1,5 @@
 """Beat the Mean: compare each arm with the average of the remaining arms."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import check_positive, check_whole
@@ -54,7 +52,7 @@ class BeatTheMean(Eliminates):
         arm = alive[tied(-self.plays[alive].sum(axis=1), rng)]
         return Duel((int(arm), pick(alive, rng)))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Count the outcome for the first arm only, and eliminate the worst arm if its bound shows that it is worse
         than the best."""
         arm, other, won = check_pair(duel, outcome, self.n_arms)

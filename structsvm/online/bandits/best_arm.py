@@ -1,7 +1,5 @@
 """BestArm: identify the arm that beats all others, with an error bound that is valid at every look."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_fraction, check_number, check_whole
@@ -85,7 +83,7 @@ class BestArm(CountsWins):
         evidence = Evidence(self.n_arms, self.epsilon)
         self.growth, self.peak = evidence.growth, evidence.peak
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Add the outcome of a pair to the wins and the evidence; a duel of an arm with itself adds nothing."""
         first, second, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
@@ -94,7 +92,7 @@ class BestArm(CountsWins):
             self.wins[second, first] += 1.0 - won
             self.evidence().add(first, second, won)
 
-    def expect(self, duel: Duel, share: Any) -> None:
+    def expect(self, duel: Duel, share: object) -> None:
         """Update with the expected outcome of a pending duel, which guides the next pairs but decides nothing."""
         # claims rest on the peaks, which contain outcomes only
         peak = self.peak.copy()

@@ -24,7 +24,7 @@ def compiled_names() -> list[str]:
     return [name for name in NAMES if hasattr(make(name, 2, 2), "compiled")]
 
 
-def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> Bandit:
+def make(name: str, n_arms: int, horizon: int | None = None, **options: object) -> Bandit:
     """Return a new bandit, given the short name of its policy.
 
     Parameters

@@ -1,7 +1,7 @@
 """Dueling bandits over a continuous space of weights: gradient descent by comparisons with a neighbouring point."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,7 +79,7 @@ class GradientDescent(SavedState):
         direction /= norm(direction)
         return Probe(self.w, self._project(self.w + self.delta * direction), direction)
 
-    def update(self, probe: Probe, outcome: Any) -> None:
+    def update(self, probe: Probe, outcome: object) -> None:
         """Move the current point according to the outcome, or to the mean of the outcomes of several queries.
 
         With feedback "win", an outcome states whether the neighbour won. With "probability" and "advantage", it is the

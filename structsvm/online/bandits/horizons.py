@@ -1,7 +1,5 @@
 """Wrappers of bandits: explore-then-exploit, and the squaring trick for unknown horizons."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import BadInput
@@ -50,7 +48,7 @@ class ExploreThenExploit(SavedState):
             return Duel((arm, arm))
         return self.bandit.select(rng)
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Pass the outcome to the explorer during exploration; raise ValueError if it refuses the outcome."""
         # a late outcome must not change the arm that is exploited
         if not self.finished:
@@ -100,7 +98,7 @@ class Anytime(SavedState):
         """Return the duel of the bandit for the current horizon."""
         return self.bandit.select(rng)
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Update the bandit, and start a new one at the horizon; raise ValueError for an invalid outcome."""
         self.bandit.update(duel, outcome)
         self.t += 1

@@ -1,7 +1,5 @@
 """Interleaved filter: compare a candidate with every remaining arm in turn until each pair is decided."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import check_whole
@@ -69,7 +67,7 @@ class InterleavedFilter(SavedState):
             return Duel((self.candidate, self.candidate))
         return Duel((self.candidate, self.rivals[self.position]))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Count the win. At the end of a round, eliminate rivals that lost, and replace a candidate that lost.
 
         Raise ValueError unless the duel is a pair of arms, the outcome is in [0, 1], and the note of the first duel is

@@ -1,7 +1,5 @@
 """Multi-dueling bandit: compare all possible winners at once."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_positive
@@ -69,7 +67,7 @@ class MDB(CountsWins):
         wide = np.flatnonzero((upper_bounds(self.wins, self.beta * log_t) >= 0.5).all(axis=1))
         return Duel(tuple(wide.tolist()))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Count the outcomes of all pairs of the set; a set of one arm has no pairs."""
         record_set(self.wins, duel, outcome)
         self.t += 1

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -146,7 +146,7 @@ class MergeRUCB(SavedState):
         challenger = others[tied(np.array([self._bound(arm, champion, log_t) for arm in others]), rng)]
         return Duel((champion, challenger), note)
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Count the win, eliminate arms of the next batch that are shown to lose, and merge batches at the end of a
         stage.
 

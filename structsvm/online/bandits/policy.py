@@ -41,11 +41,11 @@ class SavedState:
         return bandit
 
 
-def _digest(name: Any, state: Any) -> str:
+def _digest(name: object, state: object) -> str:
     return sha256(json.dumps([name, state], sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: object) -> Any:
     if isinstance(value, np.ndarray):
         return {"dtype": str(value.dtype), "shape": value.shape, "values": value.ravel().tolist()}
     if isinstance(value, np.generic):
@@ -55,7 +55,7 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _decode(value: Any) -> Any:
+def _decode(value: object) -> Any:
     if isinstance(value, dict) and value.get("dtype") in _TYPES:
         return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
     if isinstance(value, dict) and "bandit" in value:
@@ -71,7 +71,7 @@ class CountsWins(SavedState):
         self.t = 0
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Add the outcome of a pair to the table of wins."""
         record_pair(self.wins, duel, outcome)
         self.t += 1
@@ -127,7 +127,7 @@ def _check_duel(duel: Duel, n_arms: int) -> None:
             raise BadInput("duel", f"expected arms from 0 to {n_arms - 1}, got {duel.arms}")
 
 
-def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
+def check_pair(duel: Duel, outcome: object, n_arms: int) -> tuple[int, int, float]:
     """Return the two arms of a duel and its outcome as a float; raise BadInput for anything else."""
     _check_duel(duel, n_arms)
     if len(duel.arms) != 2:
@@ -135,7 +135,7 @@ def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
     return duel.arms[0], duel.arms[1], result(outcome)
 
 
-def check_order(argument: str, order: Any, n_arms: int) -> list[int]:
+def check_order(argument: str, order: object, n_arms: int) -> list[int]:
     """Return ``order`` as a list; raise BadInput unless it is a permutation of the arms."""
     arms = list(order) if isinstance(order, (Sequence, np.ndarray)) else []
     all_whole = all(isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) for arm in arms)
@@ -144,7 +144,7 @@ def check_order(argument: str, order: Any, n_arms: int) -> list[int]:
     return [int(arm) for arm in arms]
 
 
-def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
+def record_pair(wins: Float, duel: Duel, outcome: object) -> None:
     """Add the outcome of a pair to the table of wins; a duel of an arm with itself adds nothing."""
     first, second, won = check_pair(duel, outcome, len(wins))
     if first != second:
@@ -152,7 +152,7 @@ def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
         wins[second, first] += 1.0 - won
 
 
-def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
+def record_set(wins: Float, duel: Duel, outcome: object) -> None:
     """Add the outcome of every pair of a set to the table of wins; a set of one arm adds nothing."""
     _check_duel(duel, len(wins))
     # a set has at least one arm, and no arm twice

@@ -1,7 +1,5 @@
 """Baseline bandit that compares random sets of arms."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import check_whole
@@ -40,6 +38,6 @@ class RandomSubset(CountsWins):
             if len(chosen):
                 return Duel(tuple(chosen.tolist()))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Count the outcomes of all pairs of the set; a set of one arm has no pairs."""
         record_set(self.wins, duel, outcome)

@@ -1,7 +1,5 @@
 """RMED1: play the arms whose empirical divergence is within ln t of the smallest divergence."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import check_positive
@@ -80,7 +78,7 @@ class RMED1(CountsWins):
         share[arm] = np.inf
         return Duel((arm, tied(-share, rng)))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Count the win, and add the arms with small divergence to the next list."""
         super().update(duel, outcome)
         if self.t <= self.n_arms * (self.n_arms - 1) // 2:  # the initial phase

@@ -1,7 +1,5 @@
 """RUCB and RCS: compare a possible winner with the arm that has the largest upper bound against it."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_positive
@@ -90,7 +88,7 @@ class RUCB(CountsWins):
             champion = pick(candidates[candidates != leader], rng)
         return Duel((champion, challenger(bounds, champion, rng)), leader)
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Count the win, and store the leader given in the note.
 
         Raise ValueError, without any change, unless the duel is a pair of arms, the outcome is in [0, 1], and the note
@@ -149,7 +147,7 @@ class RCS(CountsWins):
         bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         return Duel((champion, challenger(bounds, champion, rng)))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Count the win of the pair, and increment the count of the first arm as champion."""
         super().update(duel, outcome)
         self.times_champion[duel.arms[0]] += 1

@@ -1,7 +1,5 @@
 """Condorcet SAVAGE: compare all pairs equally often, and eliminate each arm that is shown to lose to another."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import check_positive
@@ -65,7 +63,7 @@ class SAVAGE(Eliminates, CountsWins):
         k = tied(-plays[first, second], rng)
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Count the win, and eliminate the arm of the pair that is shown to lose to the other, if any."""
         super().update(duel, outcome)
         first, second = duel.arms

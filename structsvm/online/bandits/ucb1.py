@@ -1,7 +1,5 @@
 """Dueling bandits built from UCB1, as in Ailon et al. (ICML 2014): Sparring, MultiSBM and Doubler."""
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.checks import check_positive, check_whole
@@ -57,7 +55,7 @@ class Sparring(SavedState):
         left, right = (ucb1(self.rewards[side], self.plays[side], self.alpha, rng) for side in (0, 1))
         return Duel((left, right))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Add the rewards: 1 for the winner on its side, 0 for the loser."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
         # each side observes only its own reward, not its opponent
@@ -102,7 +100,7 @@ class MultiSBM(SavedState):
         left = self.left if self.left >= 0 else int(rng.random() * self.n_arms)
         return Duel((left, ucb1(self.rewards[left], self.plays[left], self.alpha, rng)))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Add the reward of the right arm, and make this arm the next left arm."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
         self.rewards[left, right] += 1.0 - won
@@ -150,7 +148,7 @@ class Doubler(SavedState):
         left = int(np.searchsorted(np.cumsum(pool), rng.random() * pool.sum(), side="right"))
         return Duel((left, ucb1(self.rewards, self.plays, self.alpha, rng)))
 
-    def update(self, duel: Duel, outcome: Any) -> None:
+    def update(self, duel: Duel, outcome: object) -> None:
         """Add the reward of the right arm; start the next epoch after ``2^epoch`` outcomes."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
         if not self.pool.any():

@@ -240,7 +240,7 @@ def _encode(document: Hashable) -> Any:
     )
 
 
-def _decode(value: Any) -> Any:
+def _decode(value: object) -> Any:
     if isinstance(value, dict) and list(value) == ["tuple"] and isinstance(value["tuple"], list):
         return tuple(_decode(part) for part in value["tuple"])
     if isinstance(value, (dict, list)) or (isinstance(value, float) and not math.isfinite(value)):

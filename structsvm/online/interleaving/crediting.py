@@ -129,7 +129,7 @@ def check_ranks(lists: ClickedLists) -> Float:
     return np.where(np.isnan(ranks), np.inf, ranks)
 
 
-def one_list(method: Any, shown: Shown, clicks: ArrayLike) -> ClickedLists:
+def one_list(method: object, shown: Shown, clicks: ArrayLike) -> ClickedLists:
     """Return one list of a method with its clicks; raise BadInput if the record or the clicks are invalid."""
     if not isinstance(shown, Shown):
         raise TypeError(f"shown: expected a Shown record (see Shown.from_json), got {shown!r:.80}")

@@ -95,7 +95,7 @@ class Merging:
         """Return the largest absolute statistic of a list of at most ``length`` documents, whatever is clicked."""
         return 1.0
 
-    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
+    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: object = None) -> Shown:
         """Merge rankings of any hashable ids, best first, into a list of at most ``length`` documents.
 
         The list is shorter if the rankings contain fewer distinct documents; ``rng`` is a generator, a seed or None.

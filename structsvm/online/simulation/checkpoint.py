@@ -16,7 +16,7 @@ from structsvm.protocols import Float, Int, World
 _MOST_SETTINGS_BYTES = 1 << 28
 
 
-def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
+def fingerprint(fresh: object, world: World, **settings: object) -> str:
     """Return the new bandit, the world and all settings as text; a checkpoint is resumed only if its text is the
     same."""
     # the gaps determine the regret; the matrix, the scores or a live world's fingerprint determine the outcomes

@@ -132,8 +132,8 @@ class Simulation:
 
 
 def simulate(
-    bandit: Any,
-    world: Any,
+    bandit: object,
+    world: object,
     *,
     horizon: float,
     n_runs: int = 1,

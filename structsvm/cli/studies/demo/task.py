@@ -102,7 +102,7 @@ def digits_task(random_state: int = 0) -> Task:
 def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object] | None = None) -> Outcome:
     """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries."""
 
-    def tried(name: str, scores: Float, model: Any = None) -> System:
+    def tried(name: str, scores: Float, model: object = None) -> System:
         rows = task.test
         values = metrics.evaluate("map", rows.y, scores, qid=rows.qid, docid=rows.docid).per_query
         return System(name, scores, values, model)

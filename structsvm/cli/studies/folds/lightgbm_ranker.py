@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput
 from structsvm.protocols import Float
@@ -41,7 +42,7 @@ class Boosted:
     n_trees: int
     point: Point
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
+    def predict(self, X: object, *, qid: ArrayLike | None = None) -> Float:
         """Return scores, higher is better."""
         return np.asarray(self.grown(X, 0, self.n_trees), dtype=np.float64)
 
@@ -94,7 +95,7 @@ def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -
     data = lightgbm.Dataset(train.X, label=y, group=lengths, params={"verbosity": -1, "num_threads": n_jobs})
     booster = lightgbm.Booster(options, data)
 
-    def grown(X: Any, first: int, last: int) -> Float:
+    def grown(X: object, first: int, last: int) -> Float:
         while booster.current_iteration() < last and not booster.update():
             pass
         some: Any = {"start_iteration": first, "num_iteration": last - first, "num_threads": n_jobs}

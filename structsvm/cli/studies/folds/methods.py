@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import structsvm
 from structsvm import trainers
@@ -78,7 +79,7 @@ class OneFeature:
         self.coef_ = np.zeros(n_features)
         self.coef_[feature] = sign
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
+    def predict(self, X: Any, *, qid: ArrayLike | None = None) -> Float:
         return np.asarray(X @ self.coef_, dtype=np.float64)
 
 
@@ -140,7 +141,12 @@ def takes_missing(name: str) -> bool:
 
 
 def walk(
-    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
+    name: str,
+    Cs: Sequence[float],
+    train: QueryData,
+    validation: QueryData,
+    options: Training,
+    measure: object,
 ) -> Iterator[Candidate]:
     """Train ``name`` for each C, smallest first; methods without C yield one candidate."""
     started = clock()
@@ -153,7 +159,7 @@ def walk(
             started = clock()
 
 
-def _described(C: float | None, model: Any, seconds: float) -> Candidate:
+def _described(C: float | None, model: object, seconds: float) -> Candidate:
     fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
     fits = [fit for fit in fits if hasattr(fit, "gap")]
     gap = max((fit.gap for fit in fits), default=None)
@@ -161,7 +167,12 @@ def _described(C: float | None, model: Any, seconds: float) -> Candidate:
 
 
 def _models(
-    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
+    name: str,
+    Cs: Sequence[float],
+    train: QueryData,
+    validation: QueryData,
+    options: Training,
+    measure: object,
 ) -> Iterator[tuple[float | None, Any]]:
     if name in WITHOUT_C:
         return iter([(None, _without_C(name, train, validation, options, measure))])

@@ -9,7 +9,7 @@ from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record
 
 
-def play(policy: Any, run: Run) -> None:
+def play(policy: object, run: Run) -> None:
     """Play a run of ``policy``, an InterleavedFilter in its initial state."""
     explore(policy, run, int(run.times[-1]))
 

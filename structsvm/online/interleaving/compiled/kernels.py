@@ -306,9 +306,9 @@ def multileave(
 
 
 def live_arrays(
-    ranked: Any = None,
-    tables: Any = None,
-    decay: Any = None,
+    ranked: object = None,
+    tables: object = None,
+    decay: object = None,
     by_teams: bool = False,
     by_difference: bool = False,
 ) -> Any:

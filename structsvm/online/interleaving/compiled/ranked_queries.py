@@ -36,7 +36,7 @@ class RankedQueries(NamedTuple):
 
     @classmethod
     def from_scores(
-        cls, scores: Any, grades: ArrayLike, offsets: ArrayLike, *, random_state: Any = 0
+        cls, scores: ArrayLike, grades: ArrayLike, offsets: ArrayLike, *, random_state: Any = 0
     ) -> RankedQueries:
         """Rank the documents of each query by each column of ``scores`` (dense or sparse), in descending order.
 
