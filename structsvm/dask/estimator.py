@@ -224,7 +224,7 @@ class DaskStructuralRanker(BaseEstimator):
 
     @contextlib.contextmanager
     def _whole(
-        self, client: Any, given: tuple[Any, ...], features: Any = None, coef: Float | None = None
+        self, client: "Any", given: tuple[Any, ...], features: Any = None, coef: Float | None = None
     ) -> Iterator[tuple[list[Any], list[Any]]]:
         """Yield futures of rows of whole queries, or with ``coef`` of their scores, and the summaries of partitions."""
         if coef is not None and hasattr(self, "feature_names_in_"):
@@ -252,7 +252,7 @@ class DaskStructuralRanker(BaseEstimator):
                 client.cancel(raw)
             raise
 
-    def _same_width(self, client: Any, raw: list[Any], source: Any) -> list[Any]:
+    def _same_width(self, client: "Any", raw: list[Any], source: Any) -> list[Any]:
         """Return the futures of LETOR files, read again if widths differ, as a file may omit the last features."""
         about = cluster.ask(client, summary, raw, timeout=self.timeout, place="the texts")
         width = max(getattr(self, "n_features_in_", 0), *(one.n_features for one in about))
@@ -514,7 +514,7 @@ def _measure(rows: Rows, metrics: Sequence[str], options: dict[str, Any]) -> Any
     return data.query_ids, rows.query_weights(), values, empty
 
 
-def _report(client: Any, parts: Sequence[Any], about: Sequence[Any]) -> dict[str, dict[str, float]]:
+def _report(client: "Any", parts: Sequence[Any], about: Sequence[Any]) -> dict[str, dict[str, float]]:
     """Return and log the memory that each worker needs; raise ClusterError if one has less."""
     limits = cluster.memory_limits(client)
     table = {address: {"rows": 0.0, "planes": 0.0, "limit": limit} for address, limit in limits.items()}

@@ -152,7 +152,7 @@ def _of_frame(
 class _Block:
     """One partition of several frames and Series, which Dask passes on unchanged."""
 
-    def __init__(self, X: Any, y: Any, qid: Any, weight: Any) -> None:
+    def __init__(self, X: Any, y: Any, qid: Any, weight: ArrayLike) -> None:
         self.columns = X, y, qid, weight
 
 

@@ -310,7 +310,7 @@ class MMR(_Method):
     def fit(
         self,
         sets: Sets,
-        labels: Any,
+        labels: ArrayLike,
         k: Count = None,
         *,
         loss: str = "unweighted",

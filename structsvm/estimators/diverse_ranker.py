@@ -194,7 +194,7 @@ class DiverseRanker(Selector, BaseEstimator):
     _repr_mimebundle_ = FittedRanker._repr_mimebundle_
     _shown = FittedRanker._shown
 
-    def fit(self, sets: Sequence[CandidateSet], labels: Any) -> DiverseRanker:
+    def fit(self, sets: Sequence[CandidateSet], labels: ArrayLike) -> DiverseRanker:
         """Train the model on labelled sets.
 
         Parameters

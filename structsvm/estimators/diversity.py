@@ -202,7 +202,7 @@ class SVMDiv(Selector, BaseEstimator):
     n_jobs: int | None = None
     callback: Callback | None = None
 
-    def fit(self, sets: Sequence[CandidateSet], labels: Any) -> SVMDiv:
+    def fit(self, sets: Sequence[CandidateSet], labels: ArrayLike) -> SVMDiv:
         """Train the model on labelled sets.
 
         Parameters

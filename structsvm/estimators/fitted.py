@@ -430,7 +430,15 @@ class TrainingRows(NamedTuple):
 
 
 def read_rows(
-    model: Any, X: Any, y: Any, qid: Any, weight: Any, *, vectors: int = 0, reset: bool = True, **kinds: Any
+    model: Any,
+    X: Any,
+    y: Any,
+    qid: Any,
+    weight: ArrayLike,
+    *,
+    vectors: int = 0,
+    reset: bool = True,
+    **kinds: Any,
 ) -> TrainingRows:
     """Validate the arguments of ``fit``; raise if memory does not suffice for ``vectors`` vectors of weights."""
     X, qid = queries.split_qid(X, qid)

@@ -154,7 +154,7 @@ class Client:
         answer = self._post("/v1/clicks", {"events": [dict(event) for event in events]})
         return answer if not isinstance(answer, str) and "accepted" in answer else None
 
-    def _post(self, path: str, body: Any) -> dict[str, Any] | str:
+    def _post(self, path: str, body: object) -> dict[str, Any] | str:
         """Return the response, or the reason why there is none."""
         if time.monotonic() < self._rests_until:
             return "unreachable"
@@ -179,5 +179,5 @@ class Client:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any, **options: Any) -> None:
+    def redirect_request(self, *args: object, **options: object) -> None:
         return None

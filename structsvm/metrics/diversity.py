@@ -94,7 +94,7 @@ def alpha_ndcg(labels: ArrayLike, chosen: object, k: int | None = None, *, alpha
     return _values(labels, chosen, "alpha_ndcg", k, alpha)
 
 
-def check_choices(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int]]:
+def check_choices(labels: ArrayLike, chosen: Any) -> list[tuple[NDArray[np.bool_], Int]]:
     """Return boolean labels and the chosen documents of each set; raise ValueError if they do not match."""
     matrices, rows = check_labels(labels), list(chosen)
     if len(rows) != len(matrices):

@@ -92,7 +92,7 @@ def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *
 
 def against_C(
     Cs: Any,
-    values: Any = None,
+    values: object = None,
     *,
     chosen: float | None = None,
     measure: str | None = None,

@@ -24,6 +24,7 @@ import contextlib
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -282,7 +283,7 @@ class Convex:
         if not all(np.isfinite(constant.value).all() for constant in one.constants()):
             raise BadInput(argument, f"expected finite numbers, got {self._text(one)}")
 
-    def _columns(self, cp: Any, constraints: list[Any]) -> None:
+    def _columns(self, cp: ModuleType, constraints: list[Any]) -> None:
         """Compile the problem; find the columns of the weights and the rows of linear constraints."""
         # read the matrices and the columns of w from cvxpy's compilation for Clarabel
         problem = cp.Problem(cp.Minimize(self._penalty), constraints)
@@ -321,7 +322,7 @@ class Convex:
         self._below, self._most = rows[below][:, self._own].toarray(), self._b[below]
         self._linear = below
 
-    def _check(self, cp: Any) -> None:
+    def _check(self, cp: ModuleType) -> None:
         """Raise BadInput for constraints without a solution and penalties without a minimum; find an interior point."""
         solution = self._run(self._P, self._q, self._A, self._b, [])
         status = str(solution.status)
@@ -475,7 +476,7 @@ def _called(argument: str, function: Callable[[Any], Any], w: ArrayLike) -> Any:
         ) from error
 
 
-def _listed(cp: Any, constraints: Callable[[Any], Any], w: ArrayLike) -> list[Any]:
+def _listed(cp: ModuleType, constraints: Callable[[Any], Any], w: ArrayLike) -> list[Any]:
     result = _called("constraints", constraints, w)
     if not isinstance(result, (list, tuple)):
         raise BadInput("constraints", f"expected a list of cvxpy constraints, got {_line(result)}")
@@ -485,7 +486,7 @@ def _listed(cp: Any, constraints: Callable[[Any], Any], w: ArrayLike) -> list[An
     return list(result)
 
 
-def _expression(cp: Any, penalty: Callable[[Any], Any], w: ArrayLike) -> Any:
+def _expression(cp: ModuleType, penalty: Callable[[Any], Any], w: ArrayLike) -> Any:
     result = _called("penalty", penalty, w)
     if not isinstance(result, cp.Expression) or not result.is_scalar():
         raise BadInput("penalty", f"expected a cvxpy expression with one value, got {_line(result)}")
@@ -499,7 +500,7 @@ def _signed(w: Any, signs: Float | None) -> list[Any]:
     return [np.diag(signs[which]) @ w[which] >= 0]
 
 
-def _not_convex(cp: Any, penalty: object, listed: list[Any], text: Callable[[Any], str]) -> BadInput:
+def _not_convex(cp: ModuleType, penalty: object, listed: list[Any], text: Callable[[Any], str]) -> BadInput:
     """Return the error for the constraint or penalty that is not convex, with cvxpy's reason."""
     blamed = [("constraints", f"[{i}]", one) for i, one in enumerate(listed) if not one.is_dcp()]
     argument, at, one = blamed[0] if blamed else ("penalty", "", penalty)
@@ -514,7 +515,7 @@ def _not_convex(cp: Any, penalty: object, listed: list[Any], text: Callable[[Any
     )
 
 
-def _infeasible(cp: Any, needed: list[tuple[str, Any]]) -> BadInput:
+def _infeasible(cp: ModuleType, needed: list[tuple[str, Any]]) -> BadInput:
     """Return the error for infeasible constraints, which names a minimal infeasible subset."""
     # drop each constraint in turn, and leave it out if the others are still infeasible
     for candidate in list(needed):

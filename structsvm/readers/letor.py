@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse as scipy_sparse
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
@@ -41,7 +41,7 @@ def read_letor(
     path: AnyPath,
     *,
     n_features: int | None = None,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     sparse: bool | Literal["auto"] = "auto",
     one_based: bool = True,
     fill: float | None = None,
@@ -272,7 +272,7 @@ class Options:
 def check_options(
     *,
     n_features: Any = None,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     sparse: Any = "auto",
     one_based: bool = True,
     fill: Any = None,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse as scipy_sparse
 
 from structsvm import queries
@@ -252,7 +252,7 @@ class StoreWriter:
         path: AnyPath,
         n_features: int,
         *,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
         sparse: bool = False,
         feature_names: Sequence[str] | None = None,
     ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from structsvm.common.checks import check_number, check_whole
 from structsvm.common.files import AnyPath
@@ -35,7 +35,7 @@ def make_ranking(
     *,
     noise: float = 0.5,
     grades: int = 5,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     random_state: int = 0,
 ) -> QueryData:
     """Generate queries of equal length whose grades follow a linear model.
@@ -83,7 +83,7 @@ def write_ranking_store(
     *,
     noise: float = 0.5,
     grades: int = 5,
-    dtype: Any = np.float32,
+    dtype: DTypeLike = np.float32,
     random_state: int = 0,
     chunk_queries: int | None = None,
 ) -> None:

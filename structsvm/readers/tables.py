@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from pyarrow import compute
 
 from structsvm.common.checks import BadInput
@@ -188,7 +188,7 @@ def read_parquet(
     return read_rows(path, label=label, qid=qid, docid=docid, features=features, fill=fill)[0]
 
 
-def convert_csv(source: AnyPath, path: AnyPath, *, dtype: Any = np.float64, **options: object) -> None:
+def convert_csv(source: AnyPath, path: AnyPath, *, dtype: DTypeLike = np.float64, **options: object) -> None:
     """Convert CSV files to a store, block by block, as :func:`convert_parquet` does.
 
     Parameters
@@ -411,7 +411,7 @@ def _write(
     tables: Sequence[Table],
     layout: Layout,
     path: Path,
-    dtype: Any,
+    dtype: DTypeLike,
     queries: IdColumn,
     documents: IdColumn,
     apart: bool,

@@ -7,6 +7,7 @@ import numpy as np
 from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
+from numpy.typing import ArrayLike
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable import elementary
@@ -31,14 +32,14 @@ _expm1_series = kernel(inline="always")(elementary.expm1_series)
 _log_series = kernel(inline="always")(elementary.log_series)
 
 
-def _emit_bits(typingctx: Any, x: Any) -> Any:
+def _emit_bits(typingctx: object, x: ArrayLike) -> Any:
     """Return the bits of a float64 as an int64."""
     return types.int64(types.float64), lambda context, builder, signature, arguments: builder.bitcast(
         arguments[0], ir.IntType(64)
     )
 
 
-def _emit_number(typingctx: Any, bits: Any) -> Any:
+def _emit_number(typingctx: object, bits: Any) -> Any:
     """Return the float64 that has the bits of an int64."""
     return types.float64(types.int64), lambda context, builder, signature, arguments: builder.bitcast(
         arguments[0], ir.DoubleType()

@@ -17,6 +17,7 @@ import numpy as np
 from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
+from numpy.typing import ArrayLike
 
 WIDTH = 8
 """Lanes per value: one register of AVX-512."""
@@ -49,7 +50,7 @@ def _zeros() -> Any:
     return _constant(_VECTOR, [0.0] * WIDTH)
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, indices: Any) -> Any:
+def _pointer(context: Any, builder: Any, array_type: Any, array: object, indices: Any) -> Any:
     """Return the address of an element of a C-ordered array of one or two dimensions."""
     struct = context.make_array(array_type)(context, builder, array)
     index = indices[-1]
@@ -75,7 +76,7 @@ def _load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return builder.sitofp(loaded, _VECTOR)
 
 
-def _load_tail(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _load_tail(context: object, builder: Any, signature: Any, arguments: Any) -> Any:
     """Load eight elements, and set all but the last ``n`` of them to zero."""
     n = builder.sub(_INT(WIDTH), builder.trunc(arguments[-1], _INT))
     kept = builder.icmp_signed(">=", _constant(ir.VectorType(_INT, WIDTH), range(WIDTH)), _spread(builder, n))
@@ -89,12 +90,12 @@ def _spread(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(first, none, _constant(ir.VectorType(_INT, WIDTH), [0] * WIDTH))
 
 
-def _gated(builder: Any, x: Any, y: Any) -> Any:
+def _gated(builder: Any, x: ArrayLike, y: Any) -> Any:
     """Set to zero the lanes of ``y`` where ``x`` is not positive."""
     return builder.select(builder.fcmp_ordered(">", x, _zeros()), y, _zeros())
 
 
-def _check(array: Any, ndim: int) -> bool:
+def _check(array: ArrayLike, ndim: int) -> bool:
     return (
         isinstance(array, types.Array)
         and array.ndim == ndim
@@ -103,42 +104,42 @@ def _check(array: Any, ndim: int) -> bool:
     )
 
 
-def _emit_zero(typingctx: Any) -> Any:
+def _emit_zero(typingctx: object) -> Any:
     """Return eight zeros."""
     return lanes(), lambda context, builder, signature, arguments: _zeros()
 
 
-def _emit_spread(typingctx: Any, x: Any) -> Any:
+def _emit_spread(typingctx: object, x: ArrayLike) -> Any:
     """Return eight lanes that all hold ``x``."""
     return lanes(types.float64), lambda context, builder, signature, arguments: _spread(builder, arguments[0])
 
 
-def _emit_load(typingctx: Any, a: Any, i: Any) -> Any:
+def _emit_load(typingctx: object, a: Any, i: Any) -> Any:
     """Return ``a[i : i + 8]``, all inside the array, which is C-ordered float64, float32 or int32."""
     return (lanes(a, types.intp), _load) if _check(a, 1) else None
 
 
-def _emit_load_row(typingctx: Any, a: Any, r: Any, i: Any) -> Any:
+def _emit_load_row(typingctx: object, a: Any, r: Any, i: Any) -> Any:
     """Return ``a[r, i : i + 8]``, all inside the row."""
     return (lanes(a, types.intp, types.intp), _load) if _check(a, 2) else None
 
 
-def _emit_tail(typingctx: Any, a: Any, i: Any, n: Any) -> Any:
+def _emit_tail(typingctx: object, a: Any, i: Any, n: Any) -> Any:
     """Return ``a[i : i + 8]`` with all but the last ``n`` set to zero, to end a sum without reading past the array."""
     return (lanes(a, types.intp, types.intp), _load_tail) if _check(a, 1) else None
 
 
-def _emit_tail_row(typingctx: Any, a: Any, r: Any, i: Any, n: Any) -> Any:
+def _emit_tail_row(typingctx: object, a: Any, r: Any, i: Any, n: Any) -> Any:
     """Return :func:`tail` of row ``r``."""
     return (lanes(a, types.intp, types.intp, types.intp), _load_tail) if _check(a, 2) else None
 
 
-def _emit_total(typingctx: Any, x: Any) -> Any:
+def _emit_total(typingctx: object, x: object) -> Any:
     """Return the sum of the lanes, ``((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7))``."""
     if x != lanes:
         return None
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def codegen(context: object, builder: Any, signature: Any, arguments: Any) -> Any:
         value, half = arguments[0], WIDTH // 2
         # add the upper half of the lanes to the lower half, three times
         while half:
@@ -152,7 +153,7 @@ def _emit_total(typingctx: Any, x: Any) -> Any:
     return types.float64(lanes), codegen
 
 
-def _emit_store(typingctx: Any, a: Any, i: Any, x: Any) -> Any:
+def _emit_store(typingctx: object, a: Any, i: Any, x: ArrayLike) -> Any:
     """Set ``a[i : i + 8]``, all inside the array, which is C-ordered float64."""
     if not (_check(a, 1) and a.dtype == types.float64):
         return None
@@ -165,12 +166,12 @@ def _emit_store(typingctx: Any, a: Any, i: Any, x: Any) -> Any:
     return types.void(a, types.intp, lanes), codegen
 
 
-def _emit_gate(typingctx: Any, x: Any, y: Any) -> Any:
+def _emit_gate(typingctx: object, x: ArrayLike, y: Any) -> Any:
     """Return ``y`` where ``x`` is positive, and zero elsewhere."""
     return lanes(lanes, lanes), lambda context, builder, signature, arguments: _gated(builder, *arguments)
 
 
-def _emit_positive(typingctx: Any, x: Any) -> Any:
+def _emit_positive(typingctx: object, x: ArrayLike) -> Any:
     """Return ``max(x, 0)``."""
     return lanes(lanes), lambda context, builder, signature, x: _gated(builder, *x, *x)
 
@@ -195,11 +196,11 @@ def _define(operation: Any, instruction: str) -> None:
     lowered: Any = lower_builtin
 
     @typed(operation)
-    def infer(context: Any) -> Any:
+    def infer(context: object) -> Any:
         return lambda x, y: lanes if x == y == lanes else None
 
     @lowered(operation, LanesType, LanesType)
-    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def lower(context: object, builder: Any, signature: Any, arguments: Any) -> Any:
         return getattr(builder, instruction)(*arguments)
 
 
@@ -219,7 +220,7 @@ if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions, and lanes
     def load_row(a: Any, r: int, i: int) -> Any:
         return load(a[r], i)
 
-    def tail(a: Any, i: int, n: int) -> Any:
+    def tail(a: ArrayLike, i: int, n: int) -> Any:
         return np.where(np.arange(WIDTH) >= WIDTH - n, load(a, i), 0.0)
 
     def tail_row(a: Any, r: int, i: int, n: int) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from pyarrow import compute, types
 
 from structsvm.common.checks import BadInput
@@ -29,7 +29,7 @@ _HEAD = 100
 
 
 def numbers(
-    batch: Batch, name: str, expected: str = "a number", remedy: str = "", *, dtype: Any = np.float64
+    batch: Batch, name: str, expected: str = "a number", remedy: str = "", *, dtype: DTypeLike = np.float64
 ) -> NDArray[Any]:
     """Return a column of numbers, NaN for missing values; booleans become 1 and 0."""
     array = _plain(batch.columns[name])

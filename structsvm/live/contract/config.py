@@ -26,7 +26,7 @@ _FREE = {"share", "guardrails", "stop", "log_query", "log_rankings", "epoch"}
 _BANDIT = ("policy", "policy_options", "horizon")
 
 
-def check_key(key: Any) -> str:
+def check_key(key: object) -> str:
     """Return the key of an experiment: letters, digits, dots, dashes and underscores, 64 at most."""
     if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", key):
         said = f"expected up to 64 letters, digits, '.', '_' or '-', a letter or digit first, got {key!r:.80}"
@@ -34,7 +34,7 @@ def check_key(key: Any) -> str:
     return key
 
 
-def check_config(config: Any) -> dict[str, Any]:
+def check_config(config: object) -> dict[str, Any]:
     """Return the complete configuration of an experiment, with all defaults.
 
     ``engines.engine.with_hashes`` adds the hashes of its engines.
@@ -120,7 +120,7 @@ def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
     )
 
 
-def decides(bandit: Any) -> TypeGuard[BestArm]:
+def decides(bandit: object) -> TypeGuard[BestArm]:
     """Return whether a bandit names a winner with an error rate."""
     from structsvm.online.bandits import BestArm
 

@@ -12,7 +12,7 @@ from structsvm.common.checks import BadInput
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def converted(value: Any, kind: type[T], within: str = "") -> T:
+def converted(value: object, kind: type[T], within: str = "") -> T:
     """Convert a value of JSON or TOML to a type; raise BadInput with the invalid path if it does not fit."""
     try:
         return msgspec.convert(value, kind)
@@ -35,7 +35,7 @@ def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
     return path.replace("[...]", ""), said[:1].lower() + said[1:]
 
 
-def at_path(value: Any, path: str) -> Any:
+def at_path(value: object, path: str) -> Any:
     """Return the value at a dotted path of nested objects, or None."""
     for key in path.split("."):
         if not isinstance(value, Mapping):
@@ -53,12 +53,12 @@ def text_in(body: Mapping[str, Any], *paths: str) -> str | None:
     return None
 
 
-def number_as_text(value: Any) -> Any:
+def number_as_text(value: object) -> Any:
     """Return an integer as text, so that ids can be compared, and anything else unchanged."""
     return str(value) if type(value) is int else value
 
 
-def listed(value: Any) -> Sequence[Any]:
+def listed(value: object) -> Sequence[Any]:
     """Return a single value, a list of values or None as a sequence."""
     return value if isinstance(value, list) else () if value is None else (value,)
 

@@ -144,7 +144,7 @@ class Settings:
         return cls(**{**values, **{key: names_in(key, values[key]) for key in lists if key in values}})
 
 
-def names_in(key: str, value: Any) -> tuple[str, ...]:
+def names_in(key: str, value: object) -> tuple[str, ...]:
     """Return the names in a setting; raise BadInput for anything but a list of strings."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
         raise BadInput(key, "expected a list of strings", 'write it in brackets, as ["..."]', value=value)

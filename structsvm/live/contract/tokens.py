@@ -81,7 +81,7 @@ class Secrets:
         payload = bytes((self._number,)) + numbers + token.impression
         return base64.urlsafe_b64encode(payload + self._sign(self._newest, b"t" + payload)).decode()
 
-    def read(self, text: Any) -> Token | None:
+    def read(self, text: object) -> Token | None:
         """Return the content of a token, or None if this service did not sign it."""
         raw = _decoded(text, TOKEN_LENGTH)
         if len(raw) != _TOKEN + _MAC:
@@ -99,7 +99,7 @@ class Secrets:
         mac = self._sign(self._newest, b"a" + payload)
         return base64.urlsafe_b64encode(bytes((self._number,)) + mac + payload).decode()
 
-    def unseal(self, text: Any) -> dict[str, Any] | None:
+    def unseal(self, text: object) -> dict[str, Any] | None:
         """Return the argument of :meth:`seal`, or None if this service did not sign it."""
         raw = _decoded(text, 4096)
         if len(raw) <= _MAC + 1 or (key := self._by_number.get(raw[0])) is None:
@@ -151,7 +151,7 @@ def _rename_once(own: Path, path: Path) -> None:
         os.close(folder)  # closing it releases the lock
 
 
-def _decoded(text: Any, most: int) -> bytes:
+def _decoded(text: object, most: int) -> bytes:
     """Return the bytes of signed text with a limited number of characters; empty for anything else."""
     if type(text) is not str or len(text) > most:
         return b""

@@ -306,7 +306,7 @@ def check_experiment(
     return n, [f"{row.title}: {problem}" for problem in problems[:20]]
 
 
-def _differences(stored: Any, made: Any, path: str = "") -> list[str]:
+def _differences(stored: object, made: object, path: str = "") -> list[str]:
     """Return the differences of two JSON values; numbers other than counts may differ by 1e-8."""
     # bounds that version 0.1 stored are rounded outwards by up to 1e-9 of the range of the statistic
     if isinstance(stored, dict) and isinstance(made, dict) and stored.keys() == made.keys():

@@ -49,7 +49,7 @@ class UnusableAnswer(Exception):
 class Unknown(UnusableAnswer):
     """Raised for a part of a request or response not known to be safe to merge; the reason is ``kind:name``."""
 
-    def __init__(self, kind: str, name: Any) -> None:
+    def __init__(self, kind: str, name: object) -> None:
         # names come from the client, and the reason becomes a header
         usable = isinstance(name, str) and re.fullmatch(r"[\w.@$-]{1,64}", name, re.ASCII)
         super().__init__(f"{kind}:{name if usable else 'other'}")
@@ -252,7 +252,7 @@ _DOCUMENTED = {
 """Names from the documentation of engines for which production answers alone, and names of this service."""
 
 
-def page_number(name: str, value: Any, default: int) -> int:
+def page_number(name: str, value: object, default: int) -> int:
     """Return a count of documents from a request: 0 to 10,000, for Solr also as text; else raise BadInput."""
     if value is None:
         return default

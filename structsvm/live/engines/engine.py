@@ -78,7 +78,7 @@ class Engine:
     params: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, table: Any, environment: Mapping[str, str] | None = None) -> Engine:
+    def of(cls, name: str, table: object, environment: Mapping[str, str] | None = None) -> Engine:
         """Return the engine of a table of the configuration.
 
         Raises
@@ -155,7 +155,7 @@ class Engine:
                 sent.pop(replaced, None)
         return merged_mappings(sent, _filled(self.body, known))
 
-    def ranking(self, answer: Any) -> dict[str, Mapping[str, Any]]:
+    def ranking(self, answer: object) -> dict[str, Mapping[str, Any]]:
         """Return the documents of a response by id, best first; raise UnusableAnswer for ids that occur twice,
         and Unknown for parts that are not known to be safe to merge.
         """
@@ -172,7 +172,7 @@ class Engine:
         return found
 
 
-def engines_of(tables: Any, environment: Mapping[str, str] | None = None) -> dict[str, Engine]:
+def engines_of(tables: object, environment: Mapping[str, str] | None = None) -> dict[str, Engine]:
     """Return the engines of the table ``engines`` of a configuration, by name."""
     if not isinstance(tables, Mapping):
         raise BadInput("engines", "expected a table of engines", value=tables)
@@ -215,7 +215,7 @@ def with_hashes(config: dict[str, Any], tables: Mapping[str, Any]) -> dict[str, 
     return {**config, "engine_hashes": engine_hashes(config["engines"], tables)}
 
 
-def _filled(part: Any, known: Mapping[str, Any]) -> Any:
+def _filled(part: object, known: Mapping[str, Any]) -> Any:
     if isinstance(part, Mapping):
         return {name: _filled(value, known) for name, value in part.items()}
     if isinstance(part, list):

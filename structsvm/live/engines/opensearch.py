@@ -199,7 +199,7 @@ class Elasticsearch(OpenSearch):
     reads_ubi = False
 
 
-def _mapping(value: Any) -> Object:
+def _mapping(value: object) -> Object:
     return value if isinstance(value, Mapping) else {}
 
 
@@ -210,7 +210,7 @@ def _check_window(name: str, part: Object, last: int) -> None:
         raise Unknown("window", name)
 
 
-def _check_names(part: Any, also: Names) -> None:
+def _check_names(part: object, also: Names) -> None:
     """Raise Unknown for named queries: hits list the names, which another ranker's query would lack."""
     waiting = [part]
     while waiting:
@@ -222,7 +222,7 @@ def _check_names(part: Any, also: Names) -> None:
             waiting += part
 
 
-def _check_retriever(node: Any, last: int, also: Names) -> None:
+def _check_retriever(node: object, last: int, also: Names) -> None:
     """Raise Unknown for an unknown retriever, or one whose window ends before the document ``last``."""
     if not isinstance(node, Mapping):
         raise Unknown("key", "retriever")

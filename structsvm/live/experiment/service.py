@@ -186,7 +186,7 @@ class Service:
         return duel
 
     async def show(
-        self, key: str, request_id: str, rankings: Mapping[str, Sequence[str]], **options: Any
+        self, key: str, request_id: str, rankings: Mapping[str, Sequence[str]], **options: object
     ) -> dict[str, Any]:
         """Merge rankings into one list, record it, and return it.
 

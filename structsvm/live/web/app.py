@@ -95,13 +95,13 @@ def _own_routes(service: Service) -> list[Route]:
         answer = await service.registry.put(key, body, if_match=if_match, who=who(request))
         return as_json(answer, 201)
 
-    async def every(request: Request, key: str, body: Any) -> Any:
+    async def every(request: Request, key: str, body: object) -> Any:
         return {"experiments": await service.experiments()}
 
-    async def changes(request: Request, key: str, body: Any) -> Any:
+    async def changes(request: Request, key: str, body: object) -> Any:
         return {"changes": await service.registry.changes(key)}
 
-    def export(request: Request, key: str, body: Any) -> Any:
+    def export(request: Request, key: str, body: object) -> Any:
         form = request.query_params.get("format", "structsvm")
         if form == "ubi":
             lines = ubi.lines(service.rows(key, tokens=is_allowed(request, "admin")), key)
@@ -109,7 +109,7 @@ def _own_routes(service: Service) -> list[Route]:
             lines = service.export(key, form)
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
-    async def ready(request: Request, key: str, body: Any) -> Any:
+    async def ready(request: Request, key: str, body: object) -> Any:
         found = await service.ready()
         return as_json(found, 200 if found["ready"] else 503)
 

@@ -149,7 +149,7 @@ def refusal(error: Refused, status: int | None = None) -> Response:
     return Response(json.dumps(body), status, headers, "application/json")
 
 
-def as_json(value: Any, status: int = 200) -> Response:
+def as_json(value: object, status: int = 200) -> Response:
     """Return a JSON response."""
     return Response(_ENCODE(value), status, None, "application/json")
 

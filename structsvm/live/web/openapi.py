@@ -212,7 +212,7 @@ def _described(method: str, path: str, one: Operation) -> dict[str, Any]:
     return found
 
 
-def _content(kind: Any) -> dict[str, Any]:
+def _content(kind: object) -> dict[str, Any]:
     if isinstance(kind, str):
         return {"content": {kind: {"schema": {"type": "string"}}}}
     (schema,), _ = msgspec.json.schema_components([kind], ref_template="#/components/schemas/{name}")

@@ -137,7 +137,7 @@ class Proxy:
         return self._response(merged, main.raw, shown["serve"], why)
 
     async def _show(
-        self, key: str, request_id: str, rankings: Mapping[str, list[str]], **options: Any
+        self, key: str, request_id: str, rankings: Mapping[str, list[str]], **options: object
     ) -> dict[str, Any]:
         """Return the list to show, or production's list if it cannot be recorded for any reason."""
         try:
@@ -321,7 +321,7 @@ class Proxy:
             self.service.metrics.shown.labels("production", label_of(why)).inc()
         return _as_it_came(raw, why)
 
-    def _response(self, answer: Any, production: Raw, serve: str, why: str) -> Response:
+    def _response(self, answer: object, production: Raw, serve: str, why: str) -> Response:
         try:  # ASCII, because lone surrogates, which engines keep, cannot be encoded
             content = json.dumps(answer, allow_nan=False).encode()
         except (ValueError, RecursionError):

@@ -143,7 +143,7 @@ def _text_of(header: str | None) -> str | None:
         return header if decoded == raw else decoded.decode(errors="replace")
 
 
-def _name(value: Any) -> str | None:
+def _name(value: object) -> str | None:
     """Return an id sent by a client: text unchanged, integers as text, and the hash of ids that are too long."""
     value = number_as_text(value)
     if not isinstance(value, str) or not value:

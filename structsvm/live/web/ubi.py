@@ -22,7 +22,7 @@ _ANYTHING = msgspec.json.Decoder(Any)
 _NO_ACTIONS = frozenset(("impression", "view", "search", "on_search", "query"))
 
 
-def click_of(event: Any) -> dict[str, Any] | None:
+def click_of(event: object) -> dict[str, Any] | None:
     """Return a UBI event as an event of ``POST /v1/clicks``; None if it is not an action on a document."""
     if not isinstance(event, Mapping):
         return None
