@@ -401,3 +401,16 @@ def test_no_function_takes_more_than_twelve_arguments(trees):
 def test_protocols_import_nothing_of_the_package():
     """Nor for type checkers: the interfaces are below everything that has or uses them."""
     assert not re.search(r"^\s*(from|import) structsvm", (PACKAGE / "protocols.py").read_text(), re.M)
+
+
+def test_few_arguments_may_be_anything(trees):
+    """``Any`` switches the checks of types off; ``object`` and ``ArrayLike`` accept as much and keep them."""
+    annotations = [
+        ast.unparse(argument.annotation)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        if argument.annotation is not None
+    ]
+    assert annotations.count("Any") <= 0.1 * len(annotations)

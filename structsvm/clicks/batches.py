@@ -56,7 +56,13 @@ class Batches:
         session.
         """
         n = len(documents)
-        values = ([query] * n, documents, range(offset + 1, offset + n + 1), clicked, [self._lists] * n)
+        values: tuple[Any, ...] = (
+            [query] * n,
+            documents,
+            range(offset + 1, offset + n + 1),
+            clicked,
+            [self._lists] * n,
+        )
         for column, more in zip(self._columns, values, strict=True):
             column.extend(more)
         self._lists += 1
