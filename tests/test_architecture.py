@@ -144,6 +144,15 @@ def test_rooms_of_a_folder_import_earlier_ones_only(trees, folder):
     assert wrong == []
 
 
+def test_files_of_live_are_short(trees):
+    long = [path.as_posix() for path in trees if path.parts[0] == "live" and n_lines(path) > 450]
+    assert long == []
+
+
+def n_lines(path):
+    return (PACKAGE / path).read_text().count("\n")
+
+
 def file_imports(path, tree, modules):
     """Yield the package's modules that a file imports anywhere; a name from a folder counts as its defining file."""
     yield from by_name(

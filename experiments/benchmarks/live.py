@@ -227,12 +227,12 @@ def measure_closer(store: str, n: int, folder: Path) -> dict[str, object]:
     connection.close()
     closer = Closer(opened, Clock(), 0, 1.0)
     cpu, began = time.process_time(), time.perf_counter()
-    folded = closer.run()
+    counts = closer.run()
     cpu, took = time.process_time() - cpu, time.perf_counter() - began
     opened.close()
     return {
-        "closer_per_s": round(folded / took),
-        "closer_per_cpu_s": round(folded / cpu),
+        "closer_per_s": round(counts / took),
+        "closer_per_cpu_s": round(counts / cpu),
         "stored_rows_per_s": round(2 * n / stored_s),
     }
 
@@ -240,7 +240,7 @@ def measure_closer(store: str, n: int, folder: Path) -> dict[str, object]:
 def measure_report(store: str, n: int) -> dict[str, object]:
     """Return the time of a report over ``n`` closed impressions."""
     from structsvm.live.contract.config import check_config
-    from structsvm.live.counting.closing import Folded, next_snapshot
+    from structsvm.live.counting.closing import Counts, next_snapshot
     from structsvm.live.counting.reporting import Reports
     from structsvm.live.store.opening import open_database, prepare
     from structsvm.online.interleaving import Shown
@@ -255,11 +255,11 @@ def measure_report(store: str, n: int) -> dict[str, object]:
     documents = tuple(RANKINGS["prod"][:10])
     lists = [Shown("team_draft", documents, 2, (team,)) for team in teams]
     places = [(int(rng.integers(10)),) for _ in lists]
-    folded = Folded(config)
-    assert folded.running is not None
+    counts = Counts(config)
+    assert counts.running is not None
     began = time.perf_counter()
     for _ in range(n // len(lists)):
-        folded.running.add(lists, places)
+        counts.running.add(lists, places)
     took = time.perf_counter() - began
     snapshots, at = [], 0
     while (at := next_snapshot(at)) <= n:
@@ -269,7 +269,7 @@ def measure_report(store: str, n: int) -> dict[str, object]:
                 json.dumps({"n": at, "at": at, "pairs": [{"mean": 0.1, "lower": 0.0, "upper": 0.2, "p": 1}]}),
             )
         )
-    opened.fold(row.id, opened.progress(row.id), folded.to_json(), snapshots)
+    opened.save_counts(row.id, opened.progress(row.id), counts.to_json(), snapshots)
     Reports(opened).of(row, 10**12)  # loads what it needs
     seconds, cpu = [], []
     for _ in range(20):
@@ -279,11 +279,11 @@ def measure_report(store: str, n: int) -> dict[str, object]:
         cpu.append(time.process_time() - used)
     opened.close()
     return {
-        "report_impressions": folded.running.n_impressions,
+        "report_impressions": counts.running.n_impressions,
         "report_ms": percentiles(seconds),
         "report_cpu_ms": percentiles(cpu),
-        "fold_us_per_impression": round(1e6 * took / folded.running.n_impressions, 2),
-        "state_bytes": len(folded.to_json()),
+        "fold_us_per_impression": round(1e6 * took / counts.running.n_impressions, 2),
+        "state_bytes": len(counts.to_json()),
         "series": len(snapshots),
     }
 

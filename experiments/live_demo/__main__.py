@@ -13,8 +13,10 @@ from pathlib import Path
 import uvicorn
 from app import create_demo
 
+from structsvm.common.checks import BadInput
 from structsvm.live.contract.settings import Settings
 from structsvm.live.store.opening import prepare
+from structsvm.live.web.serving import check_address
 
 
 def main() -> None:
@@ -26,6 +28,10 @@ def main() -> None:
     )
     parser.add_argument("--browse", action="store_true", help="open the page in a browser")
     options = parser.parse_args()
+    try:
+        check_address(Settings("sqlite:///demo.db", port=options.port))
+    except BadInput as error:
+        parser.exit(2, f"{error}\n")
     with (
         socket.create_server(("127.0.0.1", options.port)) as listening,
         tempfile.TemporaryDirectory(prefix="structsvm-demo-") as folder,

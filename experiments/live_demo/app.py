@@ -18,6 +18,7 @@ from structsvm.live.contract.settings import Settings
 from structsvm.live.experiment.service import Service
 from structsvm.live.web.app import create_app
 from structsvm.live.web.endpoints import STATUSES, endpoint
+from structsvm.live.web.pages import plain
 
 __all__ = ["create_demo"]
 
@@ -59,7 +60,7 @@ def _routes(session: Session) -> list[Route]:
         return HTMLResponse(views.search_page(session, await session.page()))
 
     async def verdict(request: Request) -> Response:
-        found = await session.service.report(session.experiment)
+        found = plain(await session.service.report(session.experiment))
         text = await asyncio.to_thread(views.verdict_panel, session, found)
         return HTMLResponse(text, headers={"Content-Security-Policy": _FRAMED})
 
@@ -89,7 +90,7 @@ def _routes(session: Session) -> list[Route]:
             except Refused as error:
                 problem = error.message
         found = await session.service.report(STAGES["pair"])
-        return HTMLResponse(views.train_page(session, waiting=found["n_impressions"], problem=problem))
+        return HTMLResponse(views.train_page(session, waiting=found.n_impressions, problem=problem))
 
     def once_ready(page: Any) -> Any:
         async def answer(request: Request) -> Response:

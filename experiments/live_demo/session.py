@@ -11,6 +11,7 @@ import numpy as np
 from world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
 
 from structsvm.common.checks import BadInput
+from structsvm.live.contract.bodies import Assign, Show, Taken
 from structsvm.live.contract.calls import Refused
 from structsvm.live.experiment.service import Service
 
@@ -112,15 +113,14 @@ class Session:
         key = STAGES[self.stage if stage is None else stage]
         query = int(rng.choice(world.queries))
         request = uuid.UUID(bytes=rng.bytes(16)).hex
-        assigned = await self.service.assign(key, request)
-        rankers = dict.fromkeys([*assigned["rankers"], TWINS[0] if key == "twins" else EUCLIDEAN])
+        assigned = await self.service.assign(key, Assign(request))
+        rankers = dict.fromkeys([*assigned.rankers, TWINS[0] if key == "twins" else EUCLIDEAN])
         rankings = {ranker: world.ranking(ranker, query, rng) for ranker in rankers}
-        shown = await self.service.show(
-            key, request, rankings, length=LENGTH, query=f"d{query}", assignment=assigned.get("assignment")
-        )
-        return {"query": query, "documents": shown["documents"], "token": shown["token"]}
+        call = Show(request, rankings, LENGTH, query=f"d{query}", assignment=assigned.assignment)
+        shown = await self.service.show(key, call)
+        return {"query": query, "documents": shown.documents, "token": shown.token}
 
-    async def click(self, token: str, places: list[int]) -> dict[str, Any]:
+    async def click(self, token: str, places: list[int]) -> Taken:
         """Send clicks on positions, counted from 1."""
         return await self.service.clicks([{"token": token, "place": k, "action": "click"} for k in places])
 

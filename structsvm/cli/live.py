@@ -256,7 +256,7 @@ def clean(
 ) -> None:
     """Delete the impressions and clicks of experiments that ended long ago; their statistics are kept."""
     with _open(store) as opened:
-        n = opened.delete_settled(time.time_ns() // 1_000_000 - days * 86_400_000)
+        n = opened.delete_closed(time.time_ns() // 1_000_000 - days * 86_400_000)
     typer.echo(f"{n:,} impressions deleted")
 
 

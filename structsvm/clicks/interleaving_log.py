@@ -17,7 +17,7 @@ from structsvm.common.checks import BadInput
 from structsvm.protocols import Int
 
 if TYPE_CHECKING:
-    from structsvm.online.clicklog import Line
+    from structsvm.online.clicklog import Line, Logged
 
 _LISTS = 1 << 14  # number of lists held as objects at once
 
@@ -58,13 +58,13 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     >>> cells_of_log(ClickLog.of([Impression(shown, (Click(2),), query="q")]))
     ClickCells(1 query, 2 rows, 2 cells, 2 shows, 1 click)
     """
-    from structsvm.online.clicklog import ClickLog, Line
+    from structsvm.online.clicklog import ClickLog
 
     batches = Batches("log", max_position)
     if isinstance(log, ClickLog):
         batches.dropped.count("list without feedback", log.n_missing_feedback)
         batches.dropped.count("impression logged again", log.n_repeated)
-        _add(batches, map(Line.of, log.impressions))
+        _add(batches, log.impressions)
     elif isinstance(log, (str, PathLike)):
         _add(batches, _impressions(Path(log), batches))
     else:
@@ -72,16 +72,18 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     return batches.cells()
 
 
-def _add(batches: Batches, lines: Iterable[Line]) -> None:
-    for line in lines:
-        if line.about.query is None:
+def _add(batches: Batches, impressions: Iterable[Logged]) -> None:
+    from structsvm.online.clicklog import places_of
+
+    for one in impressions:
+        if one.query is None:
             batches.dropped.count("list without a query")
             continue
-        documents = [str(d) for d in line.shown.documents]
+        documents = [str(d) for d in one.shown.documents]
         clicked = [False] * len(documents)
-        for k in line.places():
+        for k in places_of(one):
             clicked[k] = True
-        batches.add(str(line.about.query), documents, clicked, line.shown.offset)
+        batches.add(str(one.query), documents, clicked, one.shown.offset)
 
 
 def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
@@ -105,7 +107,7 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
             if not header.admit(number, line):
                 continue
             n_used += 1
-            if line.name is None:
+            if line.impression is None:
                 yield line
                 continue
             held.append((number, line))
@@ -131,7 +133,7 @@ class _Seen:
         from structsvm.online.clicklog import refuse_disagreement, said
 
         # ids 1 and "1" differ, and hash(-1) == hash(-2): ids are hashed by their repr
-        rows = [(hash(repr(one.name)), hash(said(one)), number) for number, one in lines]
+        rows = [(hash(repr(one.impression)), hash(said(one)), number) for number, one in lines]
         new = np.array(rows, dtype=np.int64).T
         # the first line of each id, and the hash of its content
         _, first, inverse = np.unique(new[0], return_index=True, return_inverse=True)
@@ -145,7 +147,7 @@ class _Seen:
         other = np.flatnonzero(content[inverse] != new[1])
         if other.size:
             at = int(other[0])
-            name = f"{lines[at][1].name!r:.80}"
+            name = f"{lines[at][1].impression!r:.80}"
             refuse_disagreement(self._source, int(line[inverse[at]]), int(new[2, at]), name)
         if fresh.any():
             self._parts.append(new[:, first[fresh]])

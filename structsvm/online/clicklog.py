@@ -51,10 +51,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
-from msgspec import UNSET, DecodeError, Meta, Struct, ValidationError, convert
+from msgspec import UNSET, DecodeError, Meta, Struct, ValidationError, convert, to_builtins
 from msgspec.json import Decoder, decode
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
@@ -77,7 +77,16 @@ LATEST = 1e11
 """Largest time of a click in seconds, the year 5138 if times start in 1970; larger values are probably milliseconds."""
 
 
-class Click(NamedTuple):
+if TYPE_CHECKING:
+    _Rank: TypeAlias = int
+    _Record: TypeAlias = Shown
+else:  # in a line, a click may name its document, and the record may be a string; Lines.check completes both
+    _Rank, _Record = Annotated[int, Meta(ge=1)] | None, Shown | str
+_Seconds = Annotated[int, Meta(ge=0, le=int(LATEST))] | Annotated[float, Meta(ge=0, le=LATEST)]
+_Count = Annotated[int, Meta(ge=0, le=10**9)]
+
+
+class Click(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """A click on one document of a list.
 
     Attributes
@@ -88,17 +97,20 @@ class Click(NamedTuple):
         Time of the click and dwell time on the document, in seconds; None if not logged.
     download : bool or None
         Whether the click led to a download or an equivalent event, such as a purchase; None if not logged.
+    document : object
+        Used only while a line that names the document instead of its rank is read.
 
     Examples
     --------
     >>> Click(3, time=1.5, dwell=40.0)
-    Click(rank=3, time=1.5, dwell=40.0, download=None)
+    Click(rank=3, time=1.5, dwell=40.0)
     """
 
-    rank: int
-    time: float | None = None
-    dwell: float | None = None
+    rank: _Rank = None  # type: ignore[assignment]
+    time: _Seconds | None = None
+    dwell: _Seconds | None = None
     download: bool | None = None
+    document: Any = UNSET
 
 
 _SAID = ("rankers", "among", "query", "session", "user", "query_words", "title_bold", "abstract_bold")
@@ -171,10 +183,7 @@ class Impression:
                 line[key] = list(value) if isinstance(value, tuple) else value
         line |= {"same": True} if self.same else {}
         if self.clicks is not None:
-            line["clicks"] = [
-                {key: value for key, value in click._asdict().items() if value is not None}
-                for click in self.clicks
-            ]
+            line["clicks"] = list(map(to_builtins, self.clicks))
         return line
 
     @classmethod
@@ -183,50 +192,48 @@ class Impression:
         if not isinstance(line, Mapping):
             raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
         try:
-            return Lines().check(convert(line, _Fields)).impression()
+            return Lines().check(convert(line, Line)).to_impression()
         except ValidationError as error:
             raise ValueError(explain(error, line)) from None
 
 
-class Line(Struct, frozen=True, gc=False):
-    """Validated content of a line; ``shown`` has no impression id, so that equal lists share one record."""
+class Line(Struct, gc=False):
+    """A line of a log; other keys are ignored.
 
-    shown: Shown
-    name: Id | None
-    clicks: tuple[Click, ...] | None
-    about: Impression | _Fields
-    """The remaining fields: ids, names of rankers, and numbers of words."""
+    :meth:`Lines.check` replaces ``shown`` by a record without its id, so that equal lists share one, and moves the id
+    to ``impression``.
+    """
 
-    @classmethod
-    def of(cls, one: Impression) -> Line:
-        """Return the line of an impression."""
-        return cls(one.shown, one.shown.impression, one.clicks, one)
+    shown: _Record
+    clicks: tuple[Click, ...] | None = None
+    impression: Id | None = None
+    query: Id | None = None
+    session: Id | None = None
+    user: Id | None = None
+    rankers: tuple[str, ...] = ()
+    among: tuple[str, ...] | None = None
+    query_words: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    title_bold: tuple[_Count, ...] | None = None
+    abstract_bold: tuple[_Count, ...] | None = None
+    offset: _Count = 0
+    same: bool = False
 
-    def impression(self) -> Impression:
-        """Return the impression that the line describes."""
-        about = self.about
-        if isinstance(about, Impression):
-            return about
-        shown = self.shown if self.name is None else replace(self.shown, impression=self.name)
-        return Impression(
-            shown,
-            self.clicks,
-            about.query,
-            about.session,
-            about.user,
-            about.rankers,
-            about.query_words,
-            about.title_bold,
-            about.abstract_bold,
-            about.among or (),
-            about.same,
-        )
+    def to_impression(self) -> Impression:
+        """Return the impression that a checked line describes."""
+        shown = self.shown if self.impression is None else replace(self.shown, impression=self.impression)
+        about: dict[str, Any] = {name: getattr(self, name) for name in _SAID}
+        return Impression(shown, self.clicks, **about | {"among": self.among or ()}, same=self.same)
 
-    def places(self) -> tuple[int, ...]:
-        """Return the indices of the clicked documents, in ascending order."""
-        if not self.clicks or len(self.clicks) == 1:
-            return tuple(click.rank - 1 for click in self.clicks or ())
-        return tuple(sorted({click.rank - 1 for click in self.clicks}))
+
+Logged = Impression | Line
+"""An impression in memory, or of a line; both have the same fields."""
+
+
+def places_of(one: Logged) -> tuple[int, ...]:
+    """Return the indices of the clicked documents, in ascending order."""
+    if not one.clicks or len(one.clicks) == 1:
+        return tuple(click.rank - 1 for click in one.clicks or ())
+    return tuple(sorted({click.rank - 1 for click in one.clicks}))
 
 
 @dataclass(frozen=True)
@@ -288,7 +295,7 @@ class ClickLog:
                     "structsvm.clicks.read_team_draft_table",
                     at=f"[{number}]",
                 )
-            collected.add(number, Line.of(impression))
+            collected.add(number, impression, impression.shown.impression)
         return collected.log("impressions")
 
     def place(self, k: int) -> str:
@@ -347,7 +354,8 @@ def read_log(
     reader = Lines(path)
     for lines in numbered_lines(path, max_expansion):
         for number, raw in lines:
-            collected.add(number, reader.read(number, raw), raw)
+            line = reader.read(number, raw)
+            collected.add(number, line, line.impression, raw)
     return collected.log(str(path))
 
 
@@ -371,42 +379,12 @@ def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[l
         yield lines
 
 
-_Seconds = Annotated[int, Meta(ge=0, le=int(LATEST))] | Annotated[float, Meta(ge=0, le=LATEST)]
-_Count = Annotated[int, Meta(ge=0, le=10**9)]
-
-
-class _ClickFields(Struct, gc=False):
-    rank: Annotated[int, Meta(ge=1)] | None = None
-    document: Any = UNSET
-    time: _Seconds | None = None
-    dwell: _Seconds | None = None
-    download: bool | None = None
-
-
-class _Fields(Struct, gc=False):
-    """The JSON of a line; other keys are ignored."""
-
-    shown: Shown | str
-    clicks: list[_ClickFields] | None = None
-    impression: Id | None = None
-    query: Id | None = None
-    session: Id | None = None
-    user: Id | None = None
-    rankers: tuple[str, ...] = ()
-    among: tuple[str, ...] | None = None
-    query_words: Annotated[int, Meta(ge=1, le=10**9)] | None = None
-    title_bold: tuple[_Count, ...] | None = None
-    abstract_bold: tuple[_Count, ...] | None = None
-    offset: _Count = 0
-    same: bool = False
-
-
 class Lines:
     """Parser of the lines of a log, which checks the record of a frequent list only once."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._decode = Decoder(_Fields).decode
+        self._decode = Decoder(Line).decode
         self._known: dict[tuple[Any, ...], Shown] = {}
         self._size = 0
         self._rankers: tuple[str, ...] = ()
@@ -424,44 +402,40 @@ class Lines:
             problem = str(error)
         raise BadInput(f"{self.path}:{number}", f"{problem}") from None
 
-    def check(self, fields: _Fields) -> Line:
-        """Return the line with these fields; raise BadInput if the fields are inconsistent."""
-        # The id of the impression may be a key of the line or of the record. It is stored separately, so that all
-        # impressions of one list share the same record.
-        record = Shown.from_json(fields.shown) if isinstance(fields.shown, str) else fields.shown
-        name = record.impression
-        shown = self._shown(record, fields.offset)
-        if fields.impression is not None:
-            if name is not None and (type(fields.impression), fields.impression) != (type(name), name):
-                raise BadInput(
-                    "impression",
-                    f"expected one id, got {fields.impression!r:.80} on the line and {name!r:.80} in the record",
-                    "log the id once",
-                )
-            name = fields.impression
-        for key, value in (("query", fields.query), ("session", fields.session), ("user", fields.user)):
+    def check(self, line: Line) -> Line:
+        """Complete a decoded line, and return it; raise BadInput if its fields are inconsistent."""
+        record = Shown.from_json(line.shown) if isinstance(line.shown, str) else line.shown
+        name, own = record.impression, line.impression
+        if own is None:
+            line.impression = name
+        elif name is not None and (type(own), own) != (type(name), name):
+            raise BadInput(
+                "impression",
+                f"expected one id, got {own!r:.80} on the line and {name!r:.80} in the record",
+                "log the id once",
+            )
+        shown = line.shown = self._shown(record, line.offset)
+        for key, value in (("query", line.query), ("session", line.session), ("user", line.user)):
             if type(value) is str and "\0" in value:
                 _check_id(key, value)
-        clicks = None if fields.clicks is None else _clicks(fields.clicks, shown)
+        if line.clicks is not None:
+            line.clicks = _clicks(line.clicks, shown)
         # most lines have the same names, so names are checked only when they change
-        rankers = fields.rankers
+        rankers = line.rankers
         if rankers and (rankers != self._rankers or len(rankers) != shown.n_rankers):
-            _check_names("rankers", tuple(set(rankers)) if fields.same else rankers)
+            _check_names("rankers", tuple(set(rankers)) if line.same else rankers)
             if len(rankers) != shown.n_rankers:
                 raise BadInput("rankers", f"expected {shown.n_rankers} distinct names, got {rankers!r:.80}")
-            self._rankers = () if fields.same else rankers
-        if fields.among is not None:
-            _check_names("among", fields.among)
-            if not fields.rankers or not set(fields.rankers) <= set(fields.among):
-                raise BadInput(
-                    "among", f"expected to contain the names of 'rankers', got {fields.among!r:.80}"
-                )
+            self._rankers = () if line.same else rankers
+        if line.among is not None:
+            _check_names("among", line.among)
+            if not line.rankers or not set(line.rankers) <= set(line.among):
+                raise BadInput("among", f"expected to contain the names of 'rankers', got {line.among!r:.80}")
         n = len(shown.documents)
-        for key, counts in (("title_bold", fields.title_bold), ("abstract_bold", fields.abstract_bold)):
+        for key, counts in (("title_bold", line.title_bold), ("abstract_bold", line.abstract_bold)):
             if counts is not None and len(counts) != n:
                 raise BadInput(key, f"expected {n} counts, one per document, got {counts!r:.80}")
-        fields.shown, fields.clicks = "", None  # the Line contains both in checked form
-        return Line(shown, name, clicks, fields)
+        return line
 
     def _shown(self, record: Shown, offset: int) -> Shown:
         """Return the checked record without its id; ``offset`` may be a key of the line instead of the record."""
@@ -556,18 +530,18 @@ class Header:
         """Whether a bandit chose the rankers of each list."""
         self.n_missing = 0
 
-    def admit(self, number: int, line: Line) -> bool:
+    def admit(self, number: int, one: Logged) -> bool:
         """Return whether to use the impression; raise BadInput if it belongs to another experiment or lacks required
         feedback."""
-        shown, among = line.shown, line.about.among or ()
-        found = (shown.method, len(among) or shown.n_rankers, among or line.about.rankers)
+        shown, among = one.shown, one.among or ()
+        found = (shown.method, len(among) or shown.n_rankers, among or one.rankers)
         if self.found is None:
             self.found = found
             self.is_duels = bool(among)
         elif found != self.found or bool(among) != self.is_duels:
             problem = f"expected {_described(self.found)}, as in earlier lines, got {_described(found)}"
             raise BadInput(f"{self.source}{number}", problem, "use one log per experiment")
-        if line.clicks is None:
+        if one.clicks is None:
             if self.missing_feedback == "error":
                 problem = "expected 'clicks', got none"
                 raise BadInput(f"{self.source}{number}", problem, "[] means that nothing was clicked")
@@ -584,11 +558,10 @@ class Header:
         return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
 
 
-def said(line: Line) -> tuple[Any, ...]:
+def said(one: Logged) -> tuple[Any, ...]:
     """Return the fields in which lines with the same impression id must agree."""
-    shown, about = line.shown, line.about
-    ids = (about.query, about.session, about.user)
-    return (shown.documents, shown.evidence, line.clicks or (), shown.offset, *ids)
+    shown, ids = one.shown, (one.query, one.session, one.user)
+    return (shown.documents, shown.evidence, one.clicks or (), shown.offset, *ids)
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
@@ -616,16 +589,15 @@ class _Collector:
         """Hashes of the lines without an id."""
         self.n_repeated = self.n_identical = 0
 
-    def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
-        if not self.header.admit(number, line):
+    def add(self, number: int, one: Logged, name: Id | None, raw: bytes | None = None) -> None:
+        if not self.header.admit(number, one):
             return
         # the first impression of an id is kept; later ones have to agree with it
-        name = line.name
         if name is not None:
             # the key contains the type, since 1 == True in Python
             index = self.index_of.setdefault((type(name), name), len(self.impressions))
             if index < len(self.impressions):
-                if said(line) != said(Line.of(self.impressions[index])):
+                if said(one) != said(self.impressions[index]):
                     refuse_disagreement(self.source, self.numbers[index], number, f"{name!r:.80}")
                 self.n_repeated += 1
                 return
@@ -633,7 +605,7 @@ class _Collector:
             text = hash(raw.rstrip(b"\r"))
             self.n_identical += text in self.lines
             self.lines.add(text)
-        self.impressions.append(line.impression())
+        self.impressions.append(one if isinstance(one, Impression) else one.to_impression())
         self.numbers.append(number)
 
     def log(self, origin: str) -> ClickLog:
@@ -666,21 +638,16 @@ def _check_id(key: str, value: object) -> None:
         raise BadInput(key, f"expected an id without NUL, got {value!r:.80}")
 
 
-_new = tuple.__new__  # faster than Click(...), which calls a Python function
-
-
-def _clicks(given: list[_ClickFields], shown: Shown) -> tuple[Click, ...]:
+def _clicks(given: tuple[Click, ...], shown: Shown) -> tuple[Click, ...]:
     """Return the clicks with ranks, sorted by time if all clicks have a time."""
-    clicks, n = [], len(shown.documents)
+    clicks, n = list(given), len(shown.documents)
     for i, click in enumerate(given):
-        rank = click.rank
-        if (rank is None) == (click.document is UNSET):
+        if (click.rank is None) == (click.document is UNSET):
             raise BadInput(f"clicks[{i}]", "expected an object with either 'rank' or 'document'")
-        if rank is None:
-            rank = 1 + _place_of(click.document, shown, i)
-        elif rank > n:
-            raise BadInput(f"clicks[{i}].rank", f"expected 1 to {n}, got {rank}")
-        clicks.append(_new(Click, (rank, click.time, click.dwell, click.download)))
+        if click.rank is None:
+            clicks[i] = replace(click, rank=1 + _place_of(click.document, shown, i), document=UNSET)
+        elif click.rank > n:
+            raise BadInput(f"clicks[{i}].rank", f"expected 1 to {n}, got {click.rank}")
     if len(clicks) > 1 and all(click.time is not None for click in clicks):
         clicks.sort(key=lambda click: click.time or 0.0)
     return tuple(clicks)

@@ -287,16 +287,54 @@ def serve(tmp_path, store_url):
         served.stop()
 
 
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
-    """Yield the URL of a PostgreSQL server for this test run."""
+class PostgresServer:
+    """A PostgreSQL server in a folder, which may be stopped as by a crash, and started again."""
+
+    def __init__(self, programs, folder, identity):
+        self.programs, self.folder, self.identity, self.port = programs, folder, identity, free_port()
+        self.data = str(folder / "data")
+        self._run("initdb", "-D", self.data, "-U", "live", "--auth=trust", "-E", "UTF8")
+        self.start()
+
+    @property
+    def url(self):
+        return f"postgresql://live@127.0.0.1:{self.port}/postgres"
+
+    def start(self):
+        options = f"-p {self.port} -h 127.0.0.1 -k {self.folder} -c max_connections=200"
+        self._run("pg_ctl", "-D", self.data, "-w", "-l", str(self.folder / "log"), "start", "-o", options)
+
+    def stop(self):
+        self._run("pg_ctl", "-D", self.data, "-m", "immediate", "stop")
+
+    def new_database(self):
+        import psycopg
+
+        name = f"t{time.time_ns()}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.url.rpartition("/")[0] + f"/{name}"
+
+    def _run(self, program, *words):
+        subprocess.run(
+            [str(self.programs / program), *words],
+            user=self.identity,
+            check=True,
+            capture_output=True,
+            cwd="/",
+            env={**os.environ, "LC_ALL": "C"},
+            timeout=120,
+        )
+
+
+@contextlib.contextmanager
+def postgres_server(folder):
+    """Yield a PostgreSQL server of its own; skip the test where there is no PostgreSQL."""
     pytest.importorskip("psycopg", reason="needs the extra 'live-postgres'")
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda f: int(f.parent.name))
     found = shutil.which("initdb", path=str(folders[-1]) if folders else None)
     if found is None:
         pytest.skip("needs PostgreSQL (Debian: apt install postgresql)")
-    programs = Path(found).parent
-    folder = Path(tmp_path_factory.mktemp("postgres"))
     identity = None
     if os.geteuid() == 0:  # it refuses to run as root
         try:
@@ -305,51 +343,28 @@ def postgres(tmp_path_factory):
             pytest.skip("needs a user 'postgres' where the tests run as root")
         identity = user.pw_uid
         # below /tmp every folder on the way is closed to others
-        folder = Path("/tmp") / f"structsvm-postgres-{os.getpid()}"
+        folder = Path("/tmp") / f"structsvm-postgres-{os.getpid()}-{time.time_ns()}"
         folder.mkdir(mode=0o700)
         os.chown(folder, user.pw_uid, user.pw_gid)
-
-    def run(*command, **options):
-        return subprocess.run(
-            [str(programs / command[0]), *command[1:]],
-            user=identity,
-            check=True,
-            capture_output=True,
-            cwd="/",
-            env={**os.environ, "LC_ALL": "C"},
-            timeout=120,
-            **options,
-        )
-
-    data, port = folder / "data", free_port()
-    run("initdb", "-D", str(data), "-U", "live", "--auth=trust", "-E", "UTF8")
-    run(
-        "pg_ctl",
-        "-D",
-        str(data),
-        "-w",
-        "-l",
-        str(folder / "log"),
-        "start",
-        "-o",
-        f"-p {port} -h 127.0.0.1 -k {folder} -c max_connections=200",
-    )
+    server = PostgresServer(Path(found).parent, folder, identity)
     try:
-        yield f"postgresql://live@127.0.0.1:{port}/postgres"
+        yield server
     finally:
-        run("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
+        server.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    """Yield a PostgreSQL server for this test run."""
+    with postgres_server(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
 
 
 @pytest.fixture
 def postgres_url(postgres):
     """Return the URL of an empty database."""
-    import psycopg
-
-    name = f"t{time.time_ns()}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return postgres.rpartition("/")[0] + f"/{name}"
+    return postgres.new_database()
 
 
 @pytest.fixture(params=["store_url", "postgres_url"], ids=["sqlite", "postgres"])

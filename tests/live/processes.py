@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+DEMO = str(Path(__file__).parents[2] / "experiments" / "live_demo")
+
 
 def wait_until(condition, *, seconds=300, pause=time.sleep, said=str):
     """Call ``condition`` until it returns a true value, and return it; fail with a message after a time limit."""
@@ -28,7 +30,7 @@ def free_port():
 @contextlib.contextmanager
 def demo_process():
     """Yield the address of the demo, which must end without an error when interrupted."""
-    command = [sys.executable, str(Path(__file__).parents[2] / "experiments" / "live_demo"), "--port", "0"]
+    command = [sys.executable, DEMO, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         try:
             yield re.search(r"http://127\.0\.0\.1:\d+/demo", demo.stdout.readline())[0]

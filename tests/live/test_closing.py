@@ -11,7 +11,7 @@ import pytest
 from structsvm.cli import main
 from structsvm.live.contract.clock import Clock
 from structsvm.live.contract.config import check_config
-from structsvm.live.counting.closing import Closer, Folded
+from structsvm.live.counting.closing import Closer, Counts
 from structsvm.live.experiment.draw import draw
 from structsvm.live.store.opening import connector
 from structsvm.online.interleaving import Shown
@@ -43,14 +43,14 @@ def impressions(n):
 @pytest.mark.slow
 def test_batches_change_nothing():
     every = list(impressions(300))
-    whole = Folded(CONFIG)
+    whole = Counts(CONFIG)
     snapshots = whole.add(every)
     for seed in range(5):
         edges = [0, *sorted(np.random.default_rng(seed).integers(0, 300, size=6).tolist()), 300]
-        parts, found = Folded(CONFIG), []
+        parts, found = Counts(CONFIG), []
         for start, end in pairwise(edges):
             found += parts.add(every[start:end])
-            parts = Folded(CONFIG, parts.to_json())
+            parts = Counts(CONFIG, parts.to_json())
         assert parts.running.analysis() == whole.running.analysis()
         assert found == snapshots
         ours, theirs = json.loads(parts.to_json()), json.loads(whole.to_json())
@@ -84,7 +84,7 @@ def test_closing_counts_exactly_the_clicks_within_the_window(opened):
             return now[0]
 
     closer = Closer(store, Own(), 0, 1.0)
-    folded = []
+    counts = []
     for at, kind, k in sorted(events):
         now[0] = int(at)
         if kind == "show":
@@ -94,17 +94,17 @@ def test_closing_counts_exactly_the_clicks_within_the_window(opened):
             connection.write([], [click_row(k, 1, now[0], shown=shown[k], closes=shown[k] + window)])
         else:
             closer.run()
-            folded.append(store.progress(row.id))
-    last = Folded(config, folded[-1].state).running
+            counts.append(store.progress(row.id))
+    last = Counts(config, counts[-1].state).running
     assert last.n_impressions == n
     # after every look: the first outcomes of the simulation, whatever had arrived by then
-    for progress in folded:
+    for progress in counts:
         if progress.state:
-            running = Folded(config, progress.state).running
+            running = Counts(config, progress.state).running
             first = values[: running.n_impressions]
             expected = {float(v): int(c) for v, c in zip(*np.unique(first, return_counts=True), strict=True)}
             assert running._pairs[0].cells == expected
-    assert len({progress.watermark for progress in folded}) > 10
+    assert len({progress.watermark for progress in counts}) > 10
 
 
 def test_the_closer_does_not_pass_what_is_open(opened):
@@ -121,8 +121,8 @@ def test_of_two_closers_one_counts(opened):
     connection.write([shown_row(row, k, 10) for k in range(1, 6)], [])
     store.announce(row.id, 0, 100, 500)
     progress = store.progress(row.id)
-    assert store.fold(row.id, progress, "{}")
-    assert not store.fold(row.id, progress, "{}")
+    assert store.save_counts(row.id, progress, "{}")
+    assert not store.save_counts(row.id, progress, "{}")
     assert store.progress(row.id).version == 1
 
 
@@ -167,14 +167,14 @@ def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
     assert f"{figure}0.0" in client.request("GET", "/metrics").text
 
 
-def test_an_experiment_settles_and_its_rows_can_go(client, monkeypatch):
+def test_a_stopped_experiment_is_closed_and_its_rows_can_go(client, monkeypatch):
     monkeypatch.setattr("structsvm.live.counting.closing._KNOWN_MS", 0)
     client.create(window_s=0.1)
     _, shown = client.show("r1")
     client.click({"token": shown["token"], "place": 1})
     report = client.wait_closed()
     client.set_state("stopped")
-    wait_until(lambda: client.service.closer.run() or client.service.store.experiments()[0].settled)
+    wait_until(lambda: client.service.closer.run() or client.service.store.experiments()[0].closed)
     url = client.service.settings.store
     assert main(["live", "clean", "--store", url, "--days", "1"]) == 0
     assert client.service.store.impressions(1, 0, None)

@@ -2,12 +2,25 @@
 
 import json
 import re
+import socket
+import subprocess
+import sys
 import urllib.parse
 import urllib.request
 
 import pytest
 
-from tests.live.processes import demo_process, wait_until
+from tests.live.processes import DEMO, demo_process, wait_until
+
+
+def test_a_taken_port_is_told_in_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, DEMO, "--port", str(port)]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.count("\n") == 1
+    assert f"got {port} (address already in use)" in found.stderr
 
 
 @pytest.mark.slow

@@ -231,11 +231,12 @@ def test_rankings_of_documented_answers():
         ("opensearch", {**OPENSEARCH, "timed_out": True}, "partial"),
         ("opensearch", {**OPENSEARCH, "_shards": {"total": 2, "successful": 1, "failed": 1}}, "partial"),
         ("opensearch", {"error": {"type": "x"}, "status": 404}, "junk"),
-        ("opensearch", {"hits": {"hits": [{"_id": "a"}, {"_id": "a"}]}}, "junk"),
-        ("opensearch", {"hits": {"hits": [{"_source": {}}]}}, "junk"),
-        ("opensearch", {"hits": {"hits": ["a"]}}, "junk"),
-        ("opensearch", {"hits": {"hits": [{"_id": "x" * 257}]}}, "junk"),
-        ("opensearch", {"hits": {"hits": [{"_id": ""}]}}, "junk"),
+        ("opensearch", {"hits": {"hits": [{"_id": "a"}, {"_id": "a"}]}}, "id:twice"),
+        ("opensearch", {"hits": {"hits": [{"_source": {}}]}}, "id:type"),
+        ("opensearch", {"hits": {"hits": ["a"]}}, "id:type"),
+        ("opensearch", {"hits": {"hits": [{"_id": True}]}}, "id:type"),
+        ("opensearch", {"hits": {"hits": [{"_id": "a"}, {"_id": "x" * 513}]}}, "id:long"),
+        ("opensearch", {"hits": {"hits": [{"_id": ""}]}}, "id:empty"),
         ("opensearch", [OPENSEARCH], "junk"),
         (
             "solr",
@@ -256,7 +257,7 @@ def test_rankings_of_documented_answers():
         ),
         ("solr", {"response": {"docs": [{"id": "a", "[features]": "b=1"}]}}, "hit:transformer"),
         ("http", {"documents": {"a": 1}}, "junk"),
-        ("http", {"documents": [["a"]]}, "junk"),
+        ("http", {"documents": [["a"]]}, "id:type"),
         ("http", None, "junk"),
     ],
 )
@@ -264,6 +265,16 @@ def test_answers_without_a_ranking(kind, answer, reason):
     with pytest.raises(UnusableAnswer) as caught:
         engine(kind).ranking(answer)
     assert caught.value.reason == reason
+
+
+def test_ids_are_as_long_as_those_of_elasticsearch():
+    assert list(engine("opensearch").ranking({"hits": {"hits": [{"_id": "x" * 512}]}})) == ["x" * 512]
+    assert [label_of(f"id:{fault}") for fault in ("long", "empty", "type", "twice")] == [
+        "id:long",
+        "id:empty",
+        "id:type",
+        "id:twice",
+    ]
 
 
 def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():

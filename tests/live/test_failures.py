@@ -181,7 +181,9 @@ def test_a_clock_that_is_set_back():
     assert times[2] - times[1] == 1000  # it goes on at the pace of the other clock
     assert times[-1] == wall[0]
     # one that starts while the clock is behind goes on from what is stored
-    assert Own(floor=wall[0] + 500).now() >= wall[0] + 500
+    behind = Own()
+    behind.keep_above(wall[0] + 500)
+    assert behind.now() >= wall[0] + 500
 
 
 def test_the_clock_does_not_jump_if_the_process_halts_between_readings():
@@ -412,7 +414,7 @@ def test_one_experiment_that_cannot_be_closed_stops_no_other(client):
     client.service.closer._stopped[1] = 0
     client.service.closer.run()
     assert client.call("GET", "/readyz")[1]["closing_fails"] == {}
-    assert all(row.settled for row in client.service.store.experiments() if row.key == "a")
+    assert all(row.closed for row in client.service.store.experiments() if row.key == "a")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -421,7 +423,7 @@ def test_threads_that_die_are_started_again(client, monkeypatch):
     client.create()
     client.show("r")
     service = client.service
-    monkeypatch.setattr(type(service), "_revive", lambda self: None)
+    monkeypatch.setattr(type(service.upkeep), "_revive", lambda self: None)
     service.closer._stop.set()
     service.closer._thread.join()
     service.closer._stop.clear()
@@ -440,7 +442,7 @@ WORKER = """
 import os, signal, sys
 from structsvm.live.contract.metrics import Metrics
 own = Metrics()
-for gauge in (own.waiting, own.failing, own.lag, own.folded, own.backup):
+for gauge in (own.waiting, own.failing, own.lag, own.closed, own.backup):
     gauge.set(7)
 own.alarm.labels("e", "slow").set(1)
 own.state.labels("e", "running").set(1)

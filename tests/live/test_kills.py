@@ -4,7 +4,8 @@ import contextlib
 import json
 import threading
 import time
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sqlalchemy import text
 from structsvm.cli import main
 from structsvm.live.contract.tokens import Secrets
 from structsvm.live.store.opening import open_database
+from tests.live.conftest import postgres_server
 from tests.live.processes import wait_until
 from tests.live.samples import RANKINGS, assert_same_pairs
 
@@ -157,3 +159,73 @@ def test_kills_on_postgres(serve, postgres_url, tmp_path):
     secret = tmp_path / "secrets"
     options = ("--secret-file", str(secret), "--config", str(tmp_path / "serve.toml"))
     run(serve(postgres_url, workers=3, options=options), postgres_url, secret, tmp_path)
+
+
+class Engine(BaseHTTPRequestHandler):
+    """A search engine whose two addresses return the same documents in opposite orders."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        step = -1 if "new" in self.path else 1
+        content = json.dumps({"documents": RANKINGS["prod"][::step], "total": 20}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *words):
+        pass
+
+
+@contextlib.contextmanager
+def engine():
+    """Yield the address of a running search engine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def searched(served, k):
+    """Return the list of a search through the proxy, and how it was served."""
+    with contextlib.closing(HTTPConnection("127.0.0.1", served.port, timeout=20)) as connection:
+        headers = {"X-Structsvm-Search": f"s{k}", "Content-Type": "application/json"}
+        connection.request("POST", "/v1/search/p", json.dumps({"q": "lamp", "size": 10}), headers)
+        answer = connection.getresponse()
+        return json.loads(answer.read())["documents"], answer.headers["X-Structsvm-Serve"]
+
+
+def test_a_database_that_fails_over_under_load(serve, tmp_path):
+    """While PostgreSQL is down the proxy answers with production's list; nothing acknowledged is lost."""
+    with postgres_server(tmp_path) as database, engine() as address:
+        tables = [f'[engines.{n}]\nkind = "http"\nurl = "{address}/{n}"\n' for n in ("prod", "new")]
+        (tmp_path / "serve.toml").write_text("[serve]\ngrace_s = 0.5\n" + "".join(tables))
+        url, secret = database.new_database(), tmp_path / "secrets"
+        options = ("--secret-file", str(secret), "--config", str(tmp_path / "serve.toml"))
+        served = serve(url, workers=2, options=options)
+        served.create(window_s=1.5)
+        served.create("p", engines={"prod": {"engine": "prod"}, "new": {"engine": "new"}})
+        wait_until(lambda: searched(served, "before")[1] == "interleaved")
+        with Load(served) as load:
+            for _ in range(3):
+                wait_for_lists(load, 20)
+                database.stop()
+                for k in range(5):
+                    assert searched(served, k) == (RANKINGS["prod"][:10], "production; why=store")
+                database.start()
+                served.wait_ready()
+            wait_for_lists(load, 20)
+        assert not load.problems
+        assert load.repeats
+        report = wait_closed(served)
+        n_shown, _ = assert_nothing_lost(url, load, secret)
+        served.stop()
+        assert_agrees(url, report, tmp_path)
+        assert n_shown >= len(load.shown)

@@ -128,6 +128,7 @@ STORY = [
                 "event_attributes": {"object": {"object_id": "d1"}},
             },
             [{"action_name": "impression", "query_id": "TOKEN"}],
+            {"events": [{"action_name": "impression", "query_id": "TOKEN"}]},
         ],
     ),
     ("get", "/v1/experiments", [None]),

@@ -14,6 +14,7 @@ import pytest
 from starlette.applications import Starlette
 
 from structsvm.cli import main
+from structsvm.live.contract.bodies import Assigned, Shown
 from structsvm.live.contract.limits import Breaker
 from structsvm.live.engines import Engine, PlainHTTP
 from structsvm.live.engines.answers import UnusableAnswer
@@ -111,7 +112,7 @@ class Desk:
         )
         self.tables = {name: {"engine": name} for name in rankers}
         self.rankers, self.calls, self.uncompared = list(rankers), [], []
-        self.assigned = {"serve": "interleaved", "rankers": list(rankers), "assignment": "a"}
+        self.assigned = Assigned("interleaved", list(rankers), "a")
         self.fault, self.shown, self.at_stop, self.counted = None, None, [], []
         counter = SimpleNamespace(inc=lambda: None)
         labels = lambda serve, why: self.counted.append(why) or counter  # noqa: E731
@@ -129,26 +130,28 @@ class Desk:
             "method": "team_draft",
         }
 
-    async def assign(self, key, request_id, *, unit=None, context=None):
+    async def assign(self, key, call):
         return self.assigned
 
-    async def show(self, key, request_id, rankings, **options):
-        self.calls.append({"request_id": request_id, "rankings": rankings, **options})
+    async def show(self, key, call):
+        self.calls.append(call)
         if self.fault is not None:
             raise self.fault
         if self.shown is not None:
             return self.shown
-        if self.assigned.get("why") == "control":
-            documents = rankings["prod"][options["offset"] : options["offset"] + options["length"]]
-            return {"serve": "production", "why": "control", "token": "t", "documents": documents}
-        last = options["offset"] + options["length"]
-        pair = [rankings[name] for name in self.assigned["rankers"]]
-        shown = TeamDraft().show(pair, length=last, rng=7) if len(pair) > 1 else None
-        documents = list(pair[0][:last] if shown is None else shown.documents)[options["offset"] :]
-        return {"serve": "interleaved" if shown else "winner", "token": "t", "documents": documents}
+        if self.assigned.why == "control":
+            return listed(call.rankings["prod"][call.offset : call.last], "production", why="control")
+        pair = [call.rankings[name] for name in self.assigned.rankers]
+        shown = TeamDraft().show(pair, length=call.last, rng=7) if len(pair) > 1 else None
+        documents = list(pair[0][: call.last] if shown is None else shown.documents)[call.offset :]
+        return listed(documents, "interleaved" if shown else "winner")
 
     def not_compared(self, key, why):
         self.uncompared.append(why)
+
+
+def listed(documents, serve="interleaved", token="t", **more):
+    return Shown(token=token, query_id=token, serve=serve, documents=documents, **{"replayed": False, **more})
 
 
 SEARCH = {"X-Structsvm-Search": "r"}
@@ -201,9 +204,9 @@ def test_an_interleaved_page():
     assert found["aggregations"] == {"brand": {"buckets": []}}
     assert found["ext"]["ubi"]["query_id"] == "t"
     (call,) = desk.calls
-    assert (call["query"], call["assignment"], call["length"], call["offset"]) == ("lamp", "a", 10, 0)
-    assert call["rankings"] == {"prod": PROD[:10], "new": NEW[:10]}
-    assert 0 < call["elapsed_ms"] < 5000
+    assert (call.query, call.assignment, call.length, call.offset) == ("lamp", "a", 10, 0)
+    assert call.rankings == {"prod": PROD[:10], "new": NEW[:10]}
+    assert 0 < call.elapsed_ms < 5000
     bodies = {name: sent for name, sent, _ in engines.asked}
     assert bodies["prod"] == body
     assert "aggs" not in bodies["new"]
@@ -225,7 +228,7 @@ CHALLENGERS = [
     (b"\xff\xfe", "junk"),
     (b"[" * 200_000, "junk"),
     (b'{"hits": {"hits": "none"}}', "junk"),
-    (b'{"hits": {"hits": [{"_id": "a"}, {"_id": "a"}]}}', "junk"),
+    (b'{"hits": {"hits": [{"_id": "a"}, {"_id": "a"}]}}', "id:twice"),
     (json.dumps(hits(NEW, 0, 10, timed_out=True)).encode(), "partial"),
     (NOTHING, "empty"),
     (lambda _: "é".encode("ascii"), "error"),
@@ -363,7 +366,7 @@ def test_what_the_user_typed(header, text):
     if text == "unfilled":
         assert (served(answer), desk.calls) == ("production; why=unfilled", [])
     else:
-        assert (served(answer), desk.calls[0]["query"]) == ("interleaved", text)
+        assert (served(answer), desk.calls[0].query) == ("interleaved", text)
 
 
 def test_a_second_page_needs_the_request_id_and_continues_the_first():
@@ -371,7 +374,7 @@ def test_a_second_page_needs_the_request_id_and_continues_the_first():
     for first in (0, 10, 20):
         answer, desk, _ = run({"from": first})
         pages += ids_of(answer)
-        assert desk.calls[0]["offset"] == first
+        assert desk.calls[0].offset == first
     assert pages == list(TeamDraft().show([PROD[:30], NEW[:30]], length=30, rng=7).documents)
     answer, _, engines = run({"from": 10}, headers=None)
     assert (served(answer), ids_of(answer)) == ("production; why=page", PROD[10:20])
@@ -393,15 +396,15 @@ def test_a_page_longer_than_what_is_drafted_goes_on_as_productions():
     for first in (0, 25):
         answer, desk, _ = run({"from": first, "size": 25})
         pages += ids_of(answer)
-        assert (desk.calls[0]["offset"], desk.calls[0]["length"]) == (0, 10)
+        assert (desk.calls[0].offset, desk.calls[0].length) == (0, 10)
     assert pages == expected[:50]
 
 
 def test_control_is_production_with_a_token():
-    desk = Desk(assigned={"serve": "production", "why": "control", "rankers": ["prod"]})
+    desk = Desk(assigned=Assigned("production", ["prod"], why="control"))
     answer, desk, engines = run({"from": 10}, desk=desk)
     assert (ids_of(answer), answer.json()["ext"]["ubi"]["query_id"]) == (PROD[10:20], "t")
-    assert desk.calls[0]["rankings"] == {"prod": PROD[:20]}
+    assert desk.calls[0].rankings == {"prod": PROD[:20]}
     # the page is the engine's own: of a longer list it may say another largest score
     assert [sent.get("from") for _, sent, *_ in engines.asked] == [0, 10]
     assert answer.json()["hits"] == hits(PROD, 10, 10)["hits"]
@@ -411,23 +414,23 @@ def test_control_is_production_with_a_token():
 
 def test_a_control_list_of_another_unit_is_productions_answer():
     """If the search id was stored for a unit in control, another unit in the share gets production, too."""
-    stored = {"serve": "production", "why": "control", "token": "t", "documents": PROD[:10]}
+    stored = listed(PROD[:10], "production", why="control")
     answer, *_ = run({}, desk=Desk(shown=stored))
     assert (served(answer), answer.json()["hits"]) == ("production; why=control", hits(PROD, 0, 10)["hits"])
 
 
 def test_a_winner_is_served_with_productions_total():
-    answer, *_ = run({}, desk=Desk(assigned={"serve": "winner", "rankers": ["new"]}))
+    answer, *_ = run({}, desk=Desk(assigned=Assigned("winner", ["new"])))
     assert (ids_of(answer), served(answer)) == (NEW[:10], "winner")
     assert answer.json()["hits"]["total"]["value"] == 120
 
 
 def test_a_duel_of_two_challengers_asks_production_too():
-    duel = {"serve": "interleaved", "rankers": ["new", "third"], "assignment": "a"}
+    duel = Assigned("interleaved", ["new", "third"], "a")
     desk = Desk(("prod", "new", "third"), assigned=duel)
     answer, desk, engines = run({}, desk=desk)
     assert sorted(name for name, *_ in engines.asked) == ["new", "prod", "third"]
-    assert sorted(desk.calls[0]["rankings"]) == ["new", "prod", "third"]
+    assert sorted(desk.calls[0].rankings) == ["new", "prod", "third"]
     assert served(answer) == "interleaved"
     answer, desk, _ = run({}, Engines(third=500), desk=desk)
     assert (ids_of(answer), desk.uncompared) == (PROD[:10], ["status"])
@@ -447,8 +450,7 @@ def test_a_duel_of_two_challengers_asks_production_too():
 )
 def test_a_list_that_is_not_recorded_or_of_another_search_is_not_shown(found, why):
     """A list of another search has other documents, or another length."""
-    shown = {"serve": "interleaved", "token": "t", "documents": found, "replayed": True}
-    desk = Desk(shown=shown) if isinstance(found, list) else Desk(fault=found)
+    desk = Desk(shown=listed(found, replayed=True)) if isinstance(found, list) else Desk(fault=found)
     answer, *_ = run({}, desk=desk)
     assert (answer.status_code, ids_of(answer), served(answer)) == (200, PROD[:10], f"production; why={why}")
 
@@ -515,7 +517,7 @@ def test_beside_the_experiment_or_without_a_challengers_engine_only_production_i
     desk = Desk(tables={"prod": {"engine": "prod"}, "new": {"engine": new}})
     desk.settings.engines["third"]["kind"] = "solr"  # whose documents are no hits
     if why is not None:
-        desk.assigned = {"serve": "production", "why": why, "rankers": ["prod"]}
+        desk.assigned = Assigned("production", ["prod"], why=why)
     answer, desk, engines = run({}, desk=desk)
     if why in (None, "control"):
         if new == "new":
@@ -541,10 +543,10 @@ def test_the_route_reads_ids_from_headers_or_the_body():
     route = Route()
     route.ask(json={}, headers={"X-Structsvm-Search": "r-7", "X-Structsvm-Unit": "Jörg".encode("latin-1")})
     route.ask(json={"ext": {"ubi": {"query_id": "u-7", "client_id": 123}}})
-    route.ask(json={}, headers={"X-Structsvm-Search": "x" * 257, "X-Structsvm-Unit": "a b"})
-    assert [call["unit"] for call in route.desk.calls] == ["Jörg", "123", "a b"]
-    assert [call["request_id"] for call in route.desk.calls[:2]] == ["r-7", "u-7"]
-    assert len(route.desk.calls[2]["request_id"]) == 32
+    route.ask(json={}, headers={"X-Structsvm-Search": "x" * 513, "X-Structsvm-Unit": "a b"})
+    assert [call.unit for call in route.desk.calls] == ["Jörg", "123", "a b"]
+    assert [call.request_id for call in route.desk.calls[:2]] == ["r-7", "u-7"]
+    assert len(route.desk.calls[2].request_id) == 32
 
 
 UNREADABLE = [
@@ -613,6 +615,58 @@ def test_methods_and_encodings_of_clients():
     assert "content-encoding" not in answer.headers
 
 
+OF_CONTENT = {
+    "ETag": '"1"',
+    "Content-Digest": "sha-256=:AA==:",
+    "Repr-Digest": "sha-256=:AA==:",
+    "Digest": "sha-256=AA==",
+    "Content-MD5": "AA==",
+    "Last-Modified": "Sat, 01 Nov 2025 00:00:00 GMT",
+    "Expires": "Sat, 01 Nov 2099 00:00:00 GMT",
+    "Age": "7",
+    "Cache-Control": "public, max-age=60",
+}
+
+
+def test_a_merged_answer_has_no_headers_of_productions_body():
+    """RFC 9110 and 9530; headers that ``Connection`` names are for the connection with the engine only."""
+    own = {"Connection": "close, X-Hop", "X-Hop": "1", "X-Kept": "1"}
+    route = Route(engines=lambda _: httpx.Response(200, json=hits(PROD, 0, 10), headers=OF_CONTENT | own))
+    for headers, how, kept in (
+        (SEARCH, "interleaved", set()),
+        ({}, "production; why=search_id", {name.lower() for name in OF_CONTENT}),
+    ):
+        answer = route.ask(json={}, headers=headers)
+        assert served(answer) == how
+        assert {name.lower() for name in OF_CONTENT} & set(answer.headers) == kept
+        assert ("x-hop" in answer.headers, answer.headers["x-kept"]) == (False, "1")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "sent"),
+    [
+        ("gzip;q=0, identity", "identity"),
+        ("gzip; q=0.000", "identity"),
+        ("br, GZIP;q=0.5", "gzip"),
+        ("deflate,x-gzip", "gzip"),
+        ("not-gzip", "identity"),
+        ("*", "identity"),
+        ("", "identity"),
+    ],
+)
+def test_engines_compress_only_for_clients_that_take_it(accepted, sent):
+    route = Route()
+    route.ask(json={}, headers={"accept-encoding": accepted})
+    asked = {name: request.headers["accept-encoding"] for name, _, request in route.engines.asked}
+    assert asked == {"prod": sent, "new": "identity"}
+
+
+def test_searches_with_a_slash_at_the_end_are_not_redirected(client):
+    client.create()
+    for path in ("/v1/search/e/", "/v1/search/e/_search/", "/v1/search/e"):
+        assert client.call("POST", path, {})[1]["error"]["code"] == "no_engines"
+
+
 @pytest.mark.parametrize("where", ["prod", "new"])
 def test_halves_of_surrogate_pairs_and_huge_numbers_cost_nothing(where):
     """Engines return stored text unchanged, such as half of an emoji."""
@@ -666,8 +720,8 @@ def test_reasons_are_logged_with_what_the_engine_said(caplog):
     caplog.clear()
     twice = json.dumps(hits(["a", "a"], 0, 10)).encode()
     _, desk, _ = run({}, Engines(prod=twice))
-    assert "production_junk" in caplog.text
-    assert (desk.uncompared, desk.counted) == (["production_junk"], ["production_junk"])
+    assert "production_id:twice" in caplog.text
+    assert (desk.uncompared, desk.counted) == (["production_id:twice"], ["production_id:twice"])
     _, desk, _ = run({}, Engines(prod=503))
     assert "production_status: 503" in caplog.text
     assert (desk.uncompared, desk.counted) == ([], ["production_status"])

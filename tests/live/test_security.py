@@ -134,7 +134,7 @@ def test_tokens_keep_what_they_say():
 )
 def test_only_own_host_names_are_answered(client, status, hosts):
     for host in hosts:
-        assert client.request("GET", "/livez", headers={"host": host}).status_code == status, host
+        assert client.request("GET", "/client.js", headers={"host": host}).status_code == status, host
 
 
 def test_headers_of_every_answer(client):
@@ -250,7 +250,7 @@ CALLS = [
 
 def test_scopes_of_keys(keyed):
     client, texts = keyed
-    assert client.request("GET", "/livez", headers={"host": "10.0.0.1"}).status_code == 421
+    assert client.request("GET", "/client.js", headers={"host": "10.0.0.1"}).status_code == 421
     for method, path, body, needed, expected in CALLS:
         for scope in (None, "show", "click", "read", "admin"):
             if scope == "admin" and needed != "admin":

@@ -390,7 +390,7 @@ def test_the_bandit_learns_in_order(client):
     by_coin = 2 * (policy.wins - wins)[np.triu_indices(3, 1)]
     n_ties = sum(one["ties"] for one in bandit["rankers"]) / 2
     assert 0 < np.abs(by_coin).sum() < n_ties  # some to each side
-    # folded again from the store, the coins fall as they did
+    # counts again from the store, the coins fall as they did
     assert main(["live", "check", "--store", client.service.settings.store]) == 0
 
 

@@ -7,13 +7,13 @@ import random
 import pytest
 
 from structsvm.live.contract.config import check_config, continued
-from structsvm.live.counting.closing import Folded
+from structsvm.live.counting.closing import Counts
 from structsvm.live.counting.guardrails import by_counters
 from structsvm.live.store.records import undrawn
 from structsvm.online.interleaving import Shown
 from tests.live.samples import impression
 
-FOLDS = 500
+COUNTED = 500
 MORE = int(os.environ.get("STRUCTSVM_EXPERIMENTS", "0"))
 """Experiments of each row of the tables, where few are too few."""
 
@@ -29,7 +29,7 @@ class World:
         self.rng = random.Random(seed)
         self.window = window
         self.config = config(share)
-        self.folded = Folded(self.config)
+        self.counts = Counts(self.config)
         self.units: dict[bytes, int] = {}
         self.pending = []
         self.n = 0
@@ -53,21 +53,21 @@ class World:
         serve = "control" if control else "same" if None in record.evidence[0] else "interleaved"
         more = {"serve": serve, "chance": chance, "epoch": epoch, "elapsed_ms": 2000 * control}
         self.pending.append(impression(self.n, record, clicked, unit=unit, **more))
-        if len(self.pending) == self.window + FOLDS:
-            self.fold()
+        if len(self.pending) == self.window + COUNTED:
+            self.count()
 
-    def fold(self):
-        self.folded.add(self.pending[:FOLDS], self.units)
-        self.folded = Folded(self.config, self.folded.to_json())
-        self.pending = self.pending[FOLDS:]
+    def count(self):
+        self.counts.add(self.pending[:COUNTED], self.units)
+        self.counts = Counts(self.config, self.counts.to_json())
+        self.pending = self.pending[COUNTED:]
 
     def close(self):
         while self.pending:
-            self.fold()
+            self.count()
 
     @property
     def alarms(self):
-        return self.folded.watches.alarms()
+        return self.counts.watches.alarms()
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_users_who_come_back_are_no_alarm(users, lists):
             world.visit(k.to_bytes(8), buckets[k])
         world.close()
         assert world.alarms == []
-        assert world.folded.watches.watches["sample_ratio"].n == len(came)
+        assert world.counts.watches.watches["sample_ratio"].n == len(came)
 
 
 @pytest.mark.slow
@@ -236,10 +236,10 @@ def test_shares_are_of_what_came_after_the_acknowledgement():
     figures = {"late": 50, "clicks": 950, "not_compared": 0, "shown": 0}
     counters = {"seen:late_clicks:part": 45, "seen:late_clicks:whole": 500}
     late, none = by_counters(limits, counters, **figures)
-    assert (late["n"], late["value"], late["alarm"]) == (500, 0.01, False)
-    assert (none["n"], none["value"], none["alarm"]) == (0, 0.0, False)
+    assert (late.n, late.value, late.alarm) == (500, 0.01, False)
+    assert (none.n, none.value, none.alarm) == (0, 0.0, False)
     late, _ = by_counters(limits, {}, **figures)
-    assert (late["n"], late["value"], late["alarm"]) == (1000, 0.05, True)
+    assert (late.n, late.value, late.alarm) == (1000, 0.05, True)
 
 
 def test_a_share_changed_over_http_kills_nothing(client):

@@ -261,5 +261,5 @@ def test_put_compares_with_the_stored_configuration(opened):
     assert {row.state for row in rows} == {"draft"}
     assert [one.state for one in store.experiments(newest=False) if one.key == "k"] == ["stopped", "draft"]
     assert [row.config.get("epoch") for row in rows] == [None, None, None, 1]
-    changes = [one["what"] for one in store.changes("k")]
+    changes = [one.what for one in store.changes("k")]
     assert changes == ["changed", "new revision", "changed", "created"]

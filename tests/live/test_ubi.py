@@ -127,6 +127,10 @@ def test_one_event_or_a_list_is_taken_and_rejections_keep_their_numbers(client):
     assert client.call("POST", path, first, headers={"content-type": "text/plain"})[1]["duplicate"] == 1
     assert client.call("POST", path, event("impression"))[1]["ignored"] == 1
     assert client.call("POST", path, [first] * 1001)[0] == 413
+    assert client.call("POST", path, {"events": [first, event("view")]})[1]["ignored"] == 1
+    for body in ({}, {"events": 3}, {"events": {"a": 1}}, {"clicks": [first]}, "x", 3, None):
+        status, answer = client.call("POST", path, content=json.dumps(body))
+        assert (status, answer["error"]["code"]) == (422, "bad_events"), body
 
 
 def test_with_the_service_itself(client, tmp_path):

@@ -1,11 +1,13 @@
 """Bodies and responses of the API, as types that decode requests and generate the OpenAPI description."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, field
 
-MAX_ID = 256
-"""Maximum number of characters of an id."""
+from structsvm.online.statistics.analysis import Analysis, PairComparison
+
+MAX_ID = 512
+"""Maximum number of characters of an id, the limit of Elasticsearch."""
 
 MAX_IDS = 1000
 """Maximum number of documents in a ranking, and of events in a call."""
@@ -18,10 +20,7 @@ Part = Annotated[float, Meta(ge=0, le=1)]
 Level = Annotated[float, Meta(ge=1e-12, le=1 - 1e-12)]
 Count = Annotated[int, Meta(ge=0)]
 Number = Annotated[int, Meta(ge=1, le=MOST)]
-Elapsed = Annotated[float, Meta(ge=0, le=1e8)]
 Reason = Annotated[str, Meta(max_length=1000, description="Reason, kept in the record of changes.")]
-Kind = Literal["interleaving", "bandit"]
-OnWinner = Literal["keep", "serve_winner", "serve_production"]
 Served = Literal["interleaved", "production", "winner"]
 State = Literal["draft", "running", "paused", "stopped", "killed"]
 
@@ -59,7 +58,9 @@ class Stop(_Strict):
     """Conditions under which an experiment ends automatically."""
 
     max_impressions: Number | None = None
-    on_winner: Annotated[OnWinner, said("Effect of a decision.")] = "keep"
+    on_winner: Annotated[
+        Literal["keep", "serve_winner", "serve_production"], said("Effect of a decision.")
+    ] = "keep"
 
 
 class EngineUse(_Strict, omit_defaults=True):
@@ -73,7 +74,9 @@ class EngineUse(_Strict, omit_defaults=True):
 class Config(_Strict, kw_only=True):
     """The configuration of an experiment."""
 
-    kind: Annotated[Kind, said("A bandit chooses which two rankers to compare.")] = "interleaving"
+    kind: Annotated[
+        Literal["interleaving", "bandit"], said("A bandit chooses which two rankers to compare.")
+    ] = "interleaving"
     rankers: Annotated[
         list[Id],
         Meta(
@@ -202,7 +205,7 @@ class Assign(_Strict):
     context: _Context = None
 
 
-class Assigned(_Strict):
+class Assigned(_Strict, omit_defaults=True):
     """The rankings that a request needs."""
 
     serve: Served
@@ -227,7 +230,9 @@ class Show(_Strict):
     unit: Id | None = None
     query: Annotated[Annotated[str, Meta(max_length=2000)] | None, said("Stored only with log_query.")] = None
     assignment: Annotated[str | None, said("Value returned by assign.")] = None
-    elapsed_ms: Annotated[Elapsed | None, said("Time taken to rank, for the guardrail slow.")] = None
+    elapsed_ms: Annotated[
+        Annotated[float, Meta(ge=0, le=1e8)] | None, said("Time taken to rank, for the guardrail slow.")
+    ] = None
     context: _Context = None
 
     @property
@@ -236,7 +241,7 @@ class Show(_Strict):
         return self.offset + (self.length or 0)
 
 
-class Shown(_Strict, kw_only=True):
+class Shown(_Strict, kw_only=True, omit_defaults=True):
     """The list to show."""
 
     token: Annotated[str | None, said("Token to send with clicks; null if nothing is recorded.")]
@@ -273,11 +278,11 @@ class Rejected(_Strict):
 class Taken(_Strict):
     """Numbers of clicks by outcome."""
 
-    accepted: Annotated[Count, said("Recorded now.")]
-    duplicate: Annotated[Count, said("Recorded before.")]
-    late: Annotated[Count, said("After the window: stored, never counted.")]
-    rejected: list[Rejected]
-    ignored: Annotated[Count | None, said("UBI events of other lists or other actions.")] = None
+    accepted: Annotated[Count, said("Recorded now.")] = 0
+    duplicate: Annotated[Count, said("Recorded before.")] = 0
+    late: Annotated[Count, said("After the window: stored, never counted.")] = 0
+    rejected: list[Rejected] = []
+    ignored: Annotated[Count | UnsetType, said("UBI events of other lists or other actions.")] = UNSET
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------------
@@ -288,36 +293,24 @@ class Verdict(_Strict):
 
     winner: Annotated[str | None, said("The decision, which is final.")]
     sentence: str
-    p: float | None
-    decided_at: Annotated[int | None, said("Number of impressions at the decision.")]
+    p: float | None = None
+    decided_at: Annotated[int | None, said("Number of impressions at the decision.")] = None
 
 
-class Pair(_Strict):
+def _fields_of(kind: type) -> list[tuple[str, Any, None]]:
+    """Return the fields of a dataclass, each of which may be null."""
+    return [(name, one | None, None) for name, one in get_type_hints(kind).items()]
+
+
+_OF_PAIR: Any = defstruct("_OfPair", _fields_of(PairComparison), kw_only=True)
+_OF_ANALYSIS: Any = defstruct("_OfAnalysis", _fields_of(Analysis), kw_only=True)
+
+
+class Pair(_OF_PAIR):
     """Two rankers; figures other than the always-valid ones hold for one look at a number of lists fixed in advance."""
 
-    a: str
-    b: str
-    wins: int
-    losses: int
-    ties: int
-    mean: float
-    lower: float | None
-    upper: float | None
-    p_values: dict[str, float | None]
-    p_value: float | None
-    leader: str | None
-    queries_needed: float | None
-    always_valid_lower: float
-    always_valid_upper: float
-    always_valid_p_value: float
-    always_valid_queries_needed: float | None
-    unit_wins: int | None
-    unit_losses: int | None
-    log_evidence: Annotated[list[float], said("Evidence that a beats b, and that b beats a; for any look.")]
-    test: Annotated[str, said("The test that decided the pair at a number of lists fixed in advance.")]
 
-
-class Guardrail(_Strict):
+class Guardrail(_Strict, omit_defaults=True):
     """The state of a guardrail."""
 
     name: str
@@ -367,21 +360,20 @@ class Bandit(_Strict):
     wins: Annotated[list[list[float]], said("Duels that the row won against the column; ties count half.")]
 
 
-class Report(Struct, kw_only=True):
+class Report(_OF_ANALYSIS, kw_only=True):  # type: ignore[call-arg]  # mypy does not know created types
     """Verdict, figures, guardrails and health; other fields describe how the figures were computed."""
 
     experiment: Experiment
     verdict: Verdict
     winner: Annotated[str | None, said("Winner of the lists counted so far; valid at every look.")]
-    fixed_sample_winner: Annotated[str | None, said("Winner if analysed once, at a size fixed in advance.")]
-    leader: str | None
-    method: str
-    rankers: list[str]
-    alpha: float
+    winner_p_value: Annotated[float | None, said("p-value that decides the winner.")] = None
+    fixed_sample_winner: Annotated[
+        str | None, said("Winner if analysed once, at a size fixed in advance.")
+    ] = None
     n_impressions: Annotated[Count, said("Impressions whose window is over.")]
     n_clicked: Count
+    more_queries: Annotated[float | None, said("Queries until a decision is expected.")] = None
     pairs: list[Pair]
-    notes: list[str]
     series: list[Point]
     pending: Annotated[Count, said("Impressions whose window is open.")]
     late: Annotated[Count, said("Clicks after their window.")]

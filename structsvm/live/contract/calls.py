@@ -2,16 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from structsvm.common.escaping import printable
-from structsvm.live.contract.bodies import Show
+from structsvm.live.contract.bodies import Assign, Show
 from structsvm.live.contract.config import is_name, is_text
 from structsvm.live.contract.conversion import problem_of
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Refused(Exception):
@@ -23,18 +21,13 @@ class Refused(Exception):
         self.code, self.message, self.retry_after = code, said, retry_after
 
 
-def checked(kind: type[T], fields: Mapping[str, Any]) -> T:
-    """Return a call converted to its type; raise Refused for an invalid field."""
-    try:
-        call = msgspec.convert(fields, kind)
-    except msgspec.ValidationError as error:
-        raise wrong_type(error) from None
+def check_texts(call: Assign | Show) -> None:
+    """Raise Refused for ids or a query that cannot be stored as text."""
     for name, is_usable in (("request_id", is_name), ("unit", is_name), ("query", is_text)):
         text = getattr(call, name, None)
         if text is not None and not is_usable(text):
             problem = f"{name}: expected text that can be written as UTF-8, got {text!r:.80}"
             raise Refused(f"bad_{name}", problem)
-    return call
 
 
 def wrong_type(error: msgspec.ValidationError) -> Refused:

@@ -9,8 +9,12 @@ class Clock:
     If the machine's clock is set back, this clock follows the monotonic clock until the machine's clock has caught up.
     """
 
-    def __init__(self, floor: int = 0) -> None:
-        self._last, self._at = floor, self._monotonic()
+    def __init__(self) -> None:
+        self._last, self._at = 0, self._monotonic()
+
+    def keep_above(self, floor: int) -> None:
+        """Never return a time before ``floor``, such as that of the last list in the store."""
+        self._last = max(self._last, floor)
 
     def now(self) -> int:
         """Return the time in milliseconds."""

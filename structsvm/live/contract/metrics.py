@@ -36,7 +36,7 @@ class Metrics:
         self.waiting = gauge("waiting", "Requests that wait for the store.", "livesum")
         self.failing = gauge("store_failing", "1 while the store accepts nothing.", "livemax")
         self.lag = gauge("closer_lag_seconds", "Time that the oldest due impression has waited.", "livemax")
-        self.folded = gauge("folded", "Impressions closed by running workers.", "livesum")
+        self.closed = gauge("folded", "Impressions closed by running workers.", "livesum")
         self.backup = gauge("backup_timestamp_seconds", "When the newest backup was made.", "livemax")
 
         self.alarm = gauge("alarm", "1 while a guardrail has an alarm.", "livemax", "experiment", "guardrail")

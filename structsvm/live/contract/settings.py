@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +133,9 @@ class Settings:
         default = 30.0 if self.sqlite_path is None else 1.0
         return round(1000 * (default if self.grace_s is None else self.grace_s))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain values, for worker processes."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """Return the settings from the result of :meth:`to_dict`, even after a round trip through JSON."""
+        """Return the settings from their values, such as those of a configuration file."""
         lists = ("allowed_hosts", "origins", "trusted_proxies")
         return cls(**{**values, **{key: names_in(key, values[key]) for key in lists if key in values}})
 

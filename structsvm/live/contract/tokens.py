@@ -79,7 +79,7 @@ class Secrets:
         """Return the signed text of a token."""
         numbers = token.experiment.to_bytes(4) + token.n_documents.to_bytes(2) + token.shown_at.to_bytes(6)
         payload = bytes((self._number,)) + numbers + token.impression
-        return base64.urlsafe_b64encode(payload + self._sign(self._newest, b"t" + payload)).decode()
+        return base64.urlsafe_b64encode(payload + keyed(self._newest, b"t" + payload)).decode()
 
     def read(self, text: object) -> Token | None:
         """Return the content of a token, or None if this service did not sign it."""
@@ -88,7 +88,7 @@ class Secrets:
             return None
         payload, mac = raw[:_TOKEN], raw[_TOKEN:]
         key = self._by_number.get(payload[0])
-        if key is None or not hmac.compare_digest(mac, self._sign(key, b"t" + payload)):
+        if key is None or not hmac.compare_digest(mac, keyed(key, b"t" + payload)):
             return None
         experiment, n_documents, at = map(int.from_bytes, (payload[1:5], payload[5:7], payload[7:13]))
         return Token(experiment, n_documents, at, payload[13:])
@@ -96,7 +96,7 @@ class Secrets:
     def seal(self, value: Mapping[str, Any]) -> str:
         """Return signed text that contains a small JSON object."""
         payload = json.dumps(value, separators=(",", ":")).encode()
-        mac = self._sign(self._newest, b"a" + payload)
+        mac = keyed(self._newest, b"a" + payload)
         return base64.urlsafe_b64encode(bytes((self._number,)) + mac + payload).decode()
 
     def unseal(self, text: object) -> dict[str, Any] | None:
@@ -105,17 +105,13 @@ class Secrets:
         if len(raw) <= _MAC + 1 or (key := self._by_number.get(raw[0])) is None:
             return None
         payload = raw[_MAC + 1 :]
-        if not hmac.compare_digest(raw[1 : _MAC + 1], self._sign(key, b"a" + payload)):
+        if not hmac.compare_digest(raw[1 : _MAC + 1], keyed(key, b"a" + payload)):
             return None
         value: dict[str, Any] = json.loads(payload)
         return value
 
-    @staticmethod
-    def _sign(key: bytes, payload: bytes) -> bytes:
-        return keyed(key, payload, _MAC)
 
-
-def keyed(key: bytes, text: bytes, size: int = 16) -> bytes:
+def keyed(key: bytes, text: bytes, size: int = _MAC) -> bytes:
     """Return a keyed hash (BLAKE2b, RFC 7693): a signature of 128 bits by default, or a seed.
 
     HMAC-SHA256 would also work, but takes four times as long, and a request needs several hashes.

@@ -45,7 +45,7 @@ _GROWTH = 1.05
 """Factor between consecutive numbers of impressions in the series, which keeps a few hundred snapshots."""
 
 
-class Folded:
+class Counts:
     """Statistics of the closed impressions of an experiment, continued from its stored ``state`` and ``bandit``."""
 
     def __init__(self, config: Mapping[str, Any], state: str = "", bandit: str = "") -> None:
@@ -75,7 +75,7 @@ class Folded:
             self.running = RunningStatistics(config["method"], rankers, **options)
 
     @classmethod
-    def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Folded:
+    def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Counts:
         """Return the stored statistics of an experiment."""
         bandit = store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
         return cls(row.config, progress.state, bandit)
@@ -115,11 +115,11 @@ class Folded:
         """
         counted = {} if counted is None else counted
         by_unit = self.config["unit"] != "request"
-        guardrails, counts = self.config["guardrails"], self.config["actions"]
+        guardrails, actions = self.config["guardrails"], self.config["actions"]
         snapshots: list[tuple[int, str]] = []
         rows: list[tuple[StoredImpression, list[int] | None]] = []
         for impression in impressions:
-            places = sorted({place - 1 for place, action, *_ in impression.clicks if counts.get(action)})
+            places = sorted({place - 1 for place, action, *_ in impression.clicks if actions.get(action)})
             evidence = impression.record.evidence
             control = impression.serve == "control"
             self.n_clicks += len(impression.clicks)
@@ -239,7 +239,7 @@ class Closer:
         self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self.n_folded = 0
+        self.n_closed = 0
         self.failing: dict[str, str] = {}
 
     @property
@@ -278,15 +278,15 @@ class Closer:
         """Close all impressions that are due, experiment by experiment; return their number."""
         n = 0
         for row in self._store.experiments(newest=False):
-            if row.settled:
+            if row.closed:
                 continue
             try:
                 n += self._close(row)
                 self.failing.pop(row.title, None)
             except Exception as error:
                 self._note(row.title, error)
-                self._settle(row)
-        self.n_folded += n
+                self._close_experiment(row)
+        self.n_closed += n
         return n
 
     def _note(self, name: str, error: Exception) -> None:
@@ -294,13 +294,13 @@ class Closer:
             log.error("structsvm live: cannot close impressions%s: %r", f" of {name}" * bool(name), error)
         self.failing[name] = f"{type(error).__name__}: {error}"[:300]
 
-    def _settle(self, row: ExperimentRow) -> None:
-        """Settle a stopped experiment, once every worker knows that it was stopped."""
+    def _close_experiment(self, row: ExperimentRow) -> None:
+        """Close a stopped experiment, once every worker knows that it was stopped."""
         now = self._clock.now()
         if row.state == "stopped":
             seen = self._stopped.setdefault(row.id, now)
             if now - seen > row.window_ms + self._grace + _KNOWN_MS:
-                self._store.settle(row.id)
+                self._store.close_experiment(row.id)
                 self.failing.pop(row.title, None)
         elif row.state == "killed" and now - self._store.changed_at(row.key) > KILLED_MS:
             reason = "killed a day ago and not started again"
@@ -309,59 +309,59 @@ class Closer:
     def _close(self, row: ExperimentRow) -> int:
         store, n = self._store, 0
         progress = store.progress(row.id)
-        folded: Folded | None = None
+        counts: Counts | None = None
         while not self._stop.is_set():
             now = self._clock.now()
             due = now - row.window_ms - self._grace
             if progress.horizon == progress.watermark:
                 first = store.first_after(row.id, progress.watermark)
                 if first is None:
-                    self._settle(row)
+                    self._close_experiment(row)
                 if first is None or first > due or not store.lease("closer", self._owner, now, now + 5000):
                     return n
                 horizon = store.announce(row.id, progress.horizon, due, BATCH)
                 if horizon == progress.horizon:  # another closer was faster
-                    progress, folded = store.progress(row.id), None
+                    progress, counts = store.progress(row.id), None
                     continue
                 progress = progress._replace(horizon=horizon)
-            if folded is None:
-                folded = Folded.stored(store, row, progress)
-            closed = self._fold(row, progress, folded)
+            if counts is None:
+                counts = Counts.stored(store, row, progress)
+            closed = self._count(row, progress, counts)
             if closed is None:
-                progress, folded = store.progress(row.id), None
+                progress, counts = store.progress(row.id), None
             else:
                 n += closed
                 progress = ClosingProgress(progress.horizon, progress.horizon, progress.version + 1, "")
         return n
 
-    def _fold(self, row: ExperimentRow, progress: ClosingProgress, folded: Folded) -> int | None:
+    def _count(self, row: ExperimentRow, progress: ClosingProgress, counts: Counts) -> int | None:
         impressions = self._store.impressions(row.id, progress.watermark, progress.horizon)
-        folded.watches.acknowledge(self._store.counters(row.id))
+        counts.watches.acknowledge(self._store.counters(row.id))
         units = {one.unit for one in impressions if one.unit is not None}
         before = self._store.counted(row.id, units)
         counted = dict(before)
-        snapshots = folded.add(impressions, counted)
+        snapshots = counts.add(impressions, counted)
         fresh = {unit: epoch for unit, epoch in counted.items() if before.get(unit) != epoch}
         bandit = None
-        if folded.policy is not None:
-            bandit = json.dumps({"policy": folded.policy.to_json(), "wins": folded.wins})
-        if not self._store.fold(row.id, progress, folded.to_json(), snapshots, bandit, fresh):
+        if counts.policy is not None:
+            bandit = json.dumps({"policy": counts.policy.to_json(), "wins": counts.wins})
+        if not self._store.save_counts(row.id, progress, counts.to_json(), snapshots, bandit, fresh):
             return None
-        self._act(row, folded)
+        self._act(row, counts)
         return len(impressions)
 
-    def _act(self, row: ExperimentRow, folded: Folded) -> None:
+    def _act(self, row: ExperimentRow, counts: Counts) -> None:
         """Stop or kill an experiment as its configuration requires."""
         if row.state not in ("running", "paused"):
             return
         stop, to, reason = row.config["stop"], "", ""
-        alarms = folded.watches.alarms()
+        alarms = counts.watches.alarms()
         if alarms and row.config["guardrails"]["on_alarm"] == "kill":
             to, reason = "killed", f"guardrail: {', '.join(alarms)}"
-        elif stop["max_impressions"] is not None and folded.n_shown >= stop["max_impressions"]:
-            to, reason = "stopped", f"{folded.n_shown} impressions"
-        elif stop["on_winner"] != "keep" and folded.winner is not None:
-            to, reason = "stopped", f"{folded.winner} has won"
+        elif stop["max_impressions"] is not None and counts.n_shown >= stop["max_impressions"]:
+            to, reason = "stopped", f"{counts.n_shown} impressions"
+        elif stop["on_winner"] != "keep" and counts.winner is not None:
+            to, reason = "stopped", f"{counts.winner} has won"
         if to:
             changed = self._store.set_state(row.id, to, now=self._clock.now(), who="closer", reason=reason)
             if changed and to == "killed":

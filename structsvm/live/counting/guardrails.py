@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from structsvm.live.contract.bodies import WATCHED
+from structsvm.live.contract.bodies import WATCHED, Guardrail
 from structsvm.live.store.records import ACKNOWLEDGED
 from structsvm.online.evidence.always_valid import counted_sequence
 
@@ -128,19 +128,16 @@ class Watches:
         """Return the names of the guardrails that raised an alarm."""
         return [name for name, watch in self.watches.items() if watch.alarm_n is not None]
 
-    def report(self, guardrails: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return each guardrail as ``{"name", "alarm", "value", "limit", "n", "text"}``."""
-        return [
-            {
-                "name": name,
-                "alarm": watch.alarm_n is not None,
-                **dict(zip(("value", "lower", "upper"), watch.interval(guardrails["alpha"]), strict=True)),
-                "limit": guardrails.get(f"{name}_margin", 0.0),
-                "n": watch.n,
-                "text": self.TEXTS[name].format(**guardrails),
-            }
-            for name, watch in self.watches.items()
-        ]
+    def report(self, guardrails: Mapping[str, Any]) -> list[Guardrail]:
+        """Return the state of each guardrail."""
+        found = []
+        for name, watch in self.watches.items():
+            value, lower, upper = watch.interval(guardrails["alpha"])
+            limit, text = guardrails.get(f"{name}_margin", 0.0), self.TEXTS[name].format(**guardrails)
+            found.append(
+                Guardrail(name, watch.alarm_n is not None, value, limit, watch.n, text, lower, upper)
+            )
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -182,7 +179,7 @@ def by_counters(
     clicks: int,
     not_compared: int,
     shown: int,
-) -> list[dict[str, Any]]:
+) -> list[Guardrail]:
     """Return the guardrails of :data:`SHARES`, each counted since its alarm was last acknowledged."""
     found = []
     for name, part, whole, limit, text in (
@@ -206,14 +203,5 @@ def by_counters(
         # the whole excludes pending lists that turned out to belong to the control
         whole = max(part, whole - whole_before)
         share = part / whole if whole else 0.0
-        found.append(
-            {
-                "name": name,
-                "alarm": whole >= _FEWEST and share > limit,
-                "value": share,
-                "limit": limit,
-                "n": whole,
-                "text": text,
-            }
-        )
+        found.append(Guardrail(name, whole >= _FEWEST and share > limit, share, limit, whole, text))
     return found

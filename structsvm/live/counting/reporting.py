@@ -2,17 +2,19 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
+from structsvm.live.contract.bodies import Bandit as BanditState
+from structsvm.live.contract.bodies import NotCompared, Player, Report, Verdict
 from structsvm.live.contract.tokens import Secrets, Token
-from structsvm.live.counting.closing import Folded
+from structsvm.live.counting.closing import Counts
 from structsvm.live.counting.guardrails import by_counters
 from structsvm.live.store.queries import Store
 from structsvm.live.store.records import FORGOTTEN, ClosingProgress, ExperimentRow, StoredImpression
-from structsvm.online.statistics import Analysis
+from structsvm.online.clicklog import Click, Impression
 from structsvm.protocols import Bandit
 
 _PAGE = 2000
@@ -26,30 +28,30 @@ class Reports:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[int, tuple[ClosingProgress, Folded, dict[str, Any]]] = {}
+        self._known: dict[int, tuple[ClosingProgress, Counts, dict[str, Any]]] = {}
 
-    def of(self, row: ExperimentRow, now: int) -> dict[str, Any]:
+    def of(self, row: ExperimentRow, now: int) -> Report:
         """Return the report of an experiment, as in ``Service.report``."""
         store, config = self._store, row.config
         progress = store.progress(row.id)
         known = self._known.get(row.id)
         if known is None or known[0].version != progress.version:
-            folded = Folded.stored(store, row, progress)
-            answer = _figures(folded)
-            answer["bandit"] = None if folded.policy is None else _bandit(folded, folded.policy)
+            counts = Counts.stored(store, row, progress)
+            answer = _figures(counts)
+            answer["bandit"] = None if counts.policy is None else _bandit(counts, counts.policy)
             answer |= {
-                "verdict": _verdict(folded, answer),
+                "verdict": _verdict(counts, answer),
                 "caution": _caution(config),
                 "series": store.series(row.id),
-                "same": folded.n_same,
-                "control": folded.n_control,
+                "same": counts.n_same,
+                "control": counts.n_control,
                 "as_of_seq": progress.watermark,
-                "as_of": folded.last_at,
+                "as_of": counts.last_at,
             }
-            known = self._known[row.id] = progress, folded, answer
-        _, folded, answer = known
+            known = self._known[row.id] = progress, counts, answer
+        _, counts, answer = known
         counters = store.counters(row.id)
-        folded.watches.acknowledge(counters)
+        counts.watches.acknowledge(counters)
         prefix = "not_compared:"
         why = {
             name.removeprefix(prefix): n for name, n in sorted(counters.items()) if name.startswith(prefix)
@@ -58,44 +60,41 @@ class Reports:
         pending = store.n_after(row.id, progress.watermark)
         oldest = store.first_after(row.id, progress.watermark) if pending else None
         due = math.inf if oldest is None else oldest + row.window_ms
-        guardrails = folded.watches.report(config["guardrails"])
+        guardrails = counts.watches.report(config["guardrails"])
         guardrails += by_counters(
             config["guardrails"],
             counters,
             late=late,
-            clicks=folded.n_clicks,
+            clicks=counts.n_clicks,
             not_compared=not_compared,
-            shown=folded.n_shown + pending,
+            shown=counts.n_shown + pending,
         )
-        return {
-            "experiment": row.to_dict(),
+        return Report(
+            experiment=row.to_dict(),
             **answer,
-            "pending": pending,
-            "late": late,
-            "not_compared": {"n": not_compared, "why": why},
-            "guardrails": guardrails,
-            "lag_s": max(0.0, (now - due) / 1000),
-        }
+            pending=pending,
+            late=late,
+            not_compared=NotCompared(not_compared, why),
+            guardrails=guardrails,
+            lag_s=max(0.0, (now - due) / 1000),
+        )
 
 
-def _figures(folded: Folded) -> dict[str, Any]:
+def _figures(counts: Counts) -> dict[str, Any]:
     """Return the fields of the analysis; empty for a bandit and before the first closed impression."""
-    if folded.running is not None and folded.running.n_impressions:
-        return folded.running.analysis().to_dict()
-    empty: dict[str, Any] = dict.fromkeys(Analysis.__dataclass_fields__)
-    empty |= {
-        "method": folded.config["method"],
-        "rankers": list(folded.config["rankers"]),
-        "n_impressions": folded.n_duels,
+    if counts.running is not None and counts.running.n_impressions:
+        return counts.running.analysis().to_dict()
+    config = counts.config
+    return {
+        "method": config["method"],
+        "rankers": config["rankers"],
+        "n_impressions": counts.n_duels,
         "n_clicked": 0,
         "pairs": [],
         "notes": [],
-        "alpha": folded.config["alpha"],
-        "winner": folded.winner,
-        "winner_p_value": None,
-        "more_queries": None,
+        "alpha": config["alpha"],
+        "winner": counts.winner,
     }
-    return empty
 
 
 def _caution(config: dict[str, Any]) -> str | None:
@@ -109,39 +108,38 @@ def _caution(config: dict[str, Any]) -> str | None:
     )
 
 
-def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
+def _verdict(counts: Counts, figures: dict[str, Any]) -> Verdict:
     """Return the result as one sentence that is valid at every look."""
-    undecided = {"winner": None, "p": None, "decided_at": None}
-    running, n_duels = folded.running, folded.n_duels
+    running, n_duels = counts.running, counts.n_duels
     if running is None:
-        sentence = _sentence_of_bandit(folded, figures["bandit"]) if n_duels else "No duel is closed yet."
-        return {**undecided, "winner": folded.winner, "sentence": sentence}
+        sentence = _sentence_of_bandit(counts, figures["bandit"]) if n_duels else "No duel is closed yet."
+        return Verdict(counts.winner, sentence)
     decision, n = running.decision, running.n_impressions
     if not n:
-        return {**undecided, "sentence": "No impression is closed yet."}
+        return Verdict(None, "No impression is closed yet.")
     if decision is not None:
         at, how = decision["n"], f"at level {running.alpha:g}, at any number of looks"
-        sentence = f"{folded.winner} wins: decided after {at:,} impressions {how}."
-        return {"winner": folded.winner, "sentence": sentence, "p": decision["p"], "decided_at": at}
+        sentence = f"{counts.winner} wins: decided after {at:,} impressions {how}."
+        return Verdict(counts.winner, sentence, decision["p"], at)
     level = all(pair["mean"] == 0 for pair in figures["pairs"])
     sentence = f"Not decided after {n:,} impression{'s' * (n > 1)}: "
     sentence += "no ranker is ahead" if level else f"{figures['leader']} is ahead"
     needed = max(pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"])
     if not math.isinf(needed):
         sentence += f"; at this rate, a decision is expected after about {math.ceil(max(needed, n + 1)):,}"
-    return {**undecided, "sentence": f"{sentence}.", "p": figures["winner_p_value"]}
+    return Verdict(None, f"{sentence}.", figures["winner_p_value"])
 
 
-def _sentence_of_bandit(folded: Folded, bandit: Mapping[str, Any]) -> str:
+def _sentence_of_bandit(counts: Counts, bandit: BanditState) -> str:
     from structsvm.online.bandits import BestArm
 
-    policy, names, n = folded.policy, folded.config["rankers"], folded.n_duels
+    policy, names, n = counts.policy, counts.config["rankers"], counts.n_duels
     if not isinstance(policy, BestArm) or not policy.finished:
-        in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
-        return f"{bandit['best']} is ahead after {n:,} duels; in play: {in_play}."
-    if folded.winner is not None:
+        in_play = ", ".join(one.name for one in bandit.rankers if one.in_play)
+        return f"{bandit.best} is ahead after {n:,} duels; in play: {in_play}."
+    if counts.winner is not None:
         share = f"{100 * (0.5 - policy.epsilon):g}% of its duels"
-        shown = f"{folded.winner} is best: it wins more than {share} against every other ranker"
+        shown = f"{counts.winner} is best: it wins more than {share} against every other ranker"
     elif policy.top == 1:
         shown = "No ranker is best: each loses to another"
     else:
@@ -151,37 +149,31 @@ def _sentence_of_bandit(folded: Folded, bandit: Mapping[str, Any]) -> str:
     return f"{shown}. {n:,} duels show it, {error}."
 
 
-def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
+def _bandit(counts: Counts, policy: Bandit) -> BanditState:
     """Return the state of a bandit; rankers are in play if they appear in newly drawn duels."""
-    names = folded.config["rankers"]
+    names = counts.config["rankers"]
     rng = np.random.default_rng(0)
     drawn = np.zeros(len(names))
     for _ in range(_LOOKS):
         arms = set(policy.select(rng).arms)
         for arm in arms:
             drawn[arm] += 1 / len(arms) / _LOOKS
-    wins = np.array(folded.wins)
+    wins = np.array(counts.wins)
     of_row, of_column = (
-        [float(one.sum() - ties / 2) for one, ties in zip(table, folded.ties, strict=True)]
+        [float(one.sum() - ties / 2) for one, ties in zip(table, counts.ties, strict=True)]
         for table in (wins, wins.T)
     )
-    columns = {
-        "name": names,
-        "duels": folded.plays,
-        "wins": of_row,
-        "losses": of_column,
-        "ties": folded.ties,
-        "share": [round(share, 12) for share in drawn.tolist()],
-        "in_play": (drawn > 0).tolist(),
-    }
-    rankers = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return {
-        "policy": folded.config["policy"],
-        "n_duels": folded.n_duels,
-        "best": names[policy.best()],
-        "rankers": rankers,
-        "wins": folded.wins,
-    }
+    columns = (
+        names,
+        counts.plays,
+        of_row,
+        of_column,
+        counts.ties,
+        [round(share, 12) for share in drawn.tolist()],
+        (drawn > 0).tolist(),
+    )
+    players = [Player(*row) for row in zip(*columns, strict=True)]
+    return BanditState(counts.config["policy"], counts.n_duels, names[policy.best()], players, counts.wins)
 
 
 def lines_of(store: Store, row: ExperimentRow) -> Iterator[bytes]:
@@ -189,7 +181,7 @@ def lines_of(store: Store, row: ExperimentRow) -> Iterator[bytes]:
     unless units were forgotten.
     """
     closed = _closed(store, row)
-    return in_pieces(_log_line(row, one) for one in closed if one.serve != "control")
+    return in_pieces(_impression(row, one).to_dict() for one in closed if one.serve != "control")
 
 
 def in_pieces(lines: Iterable[dict[str, Any]]) -> Iterator[bytes]:
@@ -221,28 +213,26 @@ def _pages(
         after = page[-1].seq
 
 
-def _log_line(row: ExperimentRow, one: StoredImpression) -> dict[str, Any]:
-    """Return an impression as a line of a click log, with the first click that counts at each rank."""
-    names, arms = row.config["rankers"], one.record.arms
-    clicks: dict[int, dict[str, Any]] = {}
+def _impression(row: ExperimentRow, one: StoredImpression) -> Impression:
+    """Return an impression for a click log, with the first click that counts at each rank."""
+    config, names, arms = row.config, tuple(row.config["rankers"]), one.record.arms
+    clicks: dict[int, Click] = {}
     for place, action, at, dwell, _ in one.clicks:
-        if row.config["actions"].get(action) and place not in clicks:
-            clicks[place] = {"rank": place, "time": at / 1000} | ({} if dwell is None else {"dwell": dwell})
-    met = names if arms is None else [names[arm] for arm in arms]
-    line: dict[str, Any] = {
-        "shown": one.record.with_impression(one.id.hex()).to_dict(),
-        "rankers": met,
-        "clicks": list(clicks.values()),
-    }
-    line |= {"same": True} if one.serve == "same" else {}
-    if arms is not None:
-        line["among"] = names
-    if one.unit is not None and row.config["unit"] != "request":
-        # a keyed hash whose key is deleted when the experiment ends
-        line[row.config["unit"]] = one.unit.hex()
-    if one.query is not None:
-        line["query"] = one.query
-    return line
+        if config["actions"].get(action):
+            clicks.setdefault(place, Click(place, at / 1000, dwell))
+    # a keyed hash whose key is deleted when the experiment ends
+    unit: dict[str, Any] = (
+        {} if one.unit is None or config["unit"] == "request" else {config["unit"]: one.unit.hex()}
+    )
+    return Impression(
+        one.record.with_impression(one.id.hex()),
+        tuple(clicks.values()),
+        one.query,
+        **unit,
+        rankers=names if arms is None else tuple(names[arm] for arm in arms),
+        among=() if arms is None else names,
+        same=one.serve == "same",
+    )
 
 
 def rows(store: Store, row: ExperimentRow, secrets: Secrets | None) -> Iterator[dict[str, Any]]:
@@ -273,8 +263,8 @@ def check_experiment(
     progress = store.progress(row.id)
     if store.counters(row.id).get("deleted"):
         return 0, []  # impressions were deleted by the retention rule; the statistics remain
-    stored = Folded.stored(store, row, progress)
-    again = Folded(row.config)
+    stored = Counts.stored(store, row, progress)
+    again = Counts(row.config)
     problems: list[str] = []
     snapshots: list[dict[str, Any]] = []
     n = 0

@@ -113,7 +113,9 @@ class Caller:
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 if begun or again or not isinstance(error, _CLOSED):
                     raise UnusableAnswer("unreachable", f"{type(error).__name__}: {error}") from None
-        passed = [(name.lower(), value) for name, value in raw.headers.raw if name.lower() not in _OWN]
+        named = raw.headers.get("connection", "").lower().encode("latin-1").split(b",")
+        own = _OWN.union(name.strip() for name in named)
+        passed = [(name.lower(), value) for name, value in raw.headers.raw if name.lower() not in own]
         return Raw(raw.status_code, b"".join(parts), passed)
 
     async def close(self) -> None:

@@ -156,7 +156,7 @@ class Engine:
         return merged_mappings(sent, _filled(self.body, known))
 
     def ranking(self, answer: object) -> dict[str, Mapping[str, Any]]:
-        """Return the documents of a response by id, best first; raise UnusableAnswer for ids that occur twice,
+        """Return the documents of a response by id, best first; raise UnusableAnswer for ids that cannot be used,
         and Unknown for parts that are not known to be safe to merge.
         """
         if not isinstance(answer, Mapping):
@@ -165,11 +165,22 @@ class Engine:
         documents = self.dialect.documents(answer)
         for document in documents:
             name = number_as_text(at_path(document, self.id))
-            if not isinstance(name, str) or not 0 < len(name) <= MAX_ID or name in found:
-                raise UnusableAnswer("junk", f"expected distinct ids at {self.id}")
+            reason = _fault_of(name, found)
+            if reason is not None:
+                said = f"expected distinct ids of 1 to {MAX_ID} characters at {self.id}, got {name!r:.80}"
+                raise UnusableAnswer(f"id:{reason}", said)
             found[name] = document
         self.dialect.check_answer(answer, documents, self.also)
         return found
+
+
+def _fault_of(name: object, found: Mapping[str, Any]) -> str | None:
+    """Return in one word why a value is no id of a further document, or None."""
+    if not isinstance(name, str):
+        return "type"
+    if not name:
+        return "empty"
+    return "long" if len(name) > MAX_ID else "twice" if name in found else None
 
 
 def engines_of(tables: object, environment: Mapping[str, str] | None = None) -> dict[str, Engine]:

@@ -1,1 +1,1 @@
-"""The calls of the service with plain Python values, without HTTP, and the loops that run beside them."""
+"""What the calls of the API do, without HTTP, and the loops that run beside them."""

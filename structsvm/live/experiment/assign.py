@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.live.contract.bodies import Assign, Show
+from structsvm.live.contract.bodies import Assign, Served, Show
 from structsvm.live.contract.config import fresh_bandit
 from structsvm.live.contract.tokens import bucket, keyed
 from structsvm.live.store.records import ExperimentRow, StoredDuel
@@ -55,7 +55,7 @@ class Policy:
             if one.id in self.own:
                 self.own.discard(one.id)
             else:
-                self.bandit.send(Duel(tuple(one.arms), one.note))
+                self.bandit.send(one.duel)
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Assigned(NamedTuple):
     ``chance`` is the probability with which a recorded unit takes part; None if all units do.
     """
 
-    serve: str
+    serve: Served
     why: str | None
     arms: tuple[int, ...]
     note: Any = None

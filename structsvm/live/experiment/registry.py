@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.live.contract.bodies import WATCHED
+from structsvm.live.contract.bodies import WATCHED, Acknowledged, Change, Killed, Revision
 from structsvm.live.contract.calls import Refused
 from structsvm.live.contract.clock import Clock
 from structsvm.live.contract.config import check_config, check_key
 from structsvm.live.contract.keys import Keys
-from structsvm.live.counting.closing import Folded
+from structsvm.live.counting.closing import Counts
 from structsvm.live.counting.guardrails import SHARES, seen
 from structsvm.live.counting.reporting import Reports
 from structsvm.live.engines.engine import engine_hashes, with_hashes
@@ -29,7 +29,7 @@ class Registry:
     """The experiments and API keys of a store, kept in memory and refreshed when another worker changes them."""
 
     def __init__(self, store: Store, clock: Clock, engines: Mapping[str, Any]) -> None:
-        self._store, self._clock, self._engines = store, clock, engines
+        self.store, self.clock, self._engines = store, clock, engines
         self.reports = Reports(store)
         self.keys = Keys([])
         self.by_key: dict[str, Experiment] = {}
@@ -41,7 +41,7 @@ class Registry:
 
     async def put(
         self, key: str, config: Mapping[str, Any], *, if_match: int | None = None, who: str = "local"
-    ) -> dict[str, Any]:
+    ) -> Revision:
         """Create an experiment, or change it; a change of meaning starts a new revision with fresh statistics."""
         try:
             checked = with_hashes(check_config(config), self._engines)
@@ -53,63 +53,61 @@ class Registry:
         if if_match is not None and (0 if found is None else found.row.revision) != if_match:
             now = "none" if found is None else f"revision {found.row.revision}"
             raise Refused("conflict", f"expected revision {if_match} of {key!r}, but there is {now}")
-        row = await asyncio.to_thread(self._store.put, key, checked, now=self._clock.now(), who=who)
+        row = await asyncio.to_thread(self.store.put, key, checked, now=self.clock.now(), who=who)
         await self.refresh()
-        return {"key": key, "revision": row.revision, "state": row.state}
+        return Revision(key, row.revision, row.state)
 
-    async def set_state(self, key: str, to: str, *, reason: str = "", who: str = "local") -> dict[str, Any]:
+    async def set_state(self, key: str, to: str, *, reason: str = "", who: str = "local") -> Revision:
         """Set the state to ``running``, ``paused``, ``stopped`` or ``killed``; return the same as :meth:`put`."""
         await self.refresh()
         experiment = self.known(key)
         if experiment.row.state == "stopped" and to != "stopped":
             why = f"{key!r} has stopped and cannot be restarted; PUT it again for a new revision"
             raise Refused("stopped", why)
-        change: Any = {"now": self._clock.now(), "who": who, "reason": reason}
-        await asyncio.to_thread(self._store.set_state, experiment.row.id, to, **change)
+        change: Any = {"now": self.clock.now(), "who": who, "reason": reason}
+        await asyncio.to_thread(self.store.set_state, experiment.row.id, to, **change)
         await self.refresh()
         row = self.known(key).row
-        return {"key": key, "revision": row.revision, "state": row.state}
+        return Revision(key, row.revision, row.state)
 
     async def acknowledge(
         self, key: str, guardrail: str | None = None, *, reason: str = "", who: str = "local"
-    ) -> dict[str, Any]:
-        """Restart a guardrail (None: all) that has raised an alarm; return ``{"acknowledged": [name, ...]}``."""
+    ) -> Acknowledged:
+        """Restart a guardrail (None: all) that has raised an alarm; return the names of those that were."""
         await self.refresh()
         experiment = self.known(key)
         every = (*WATCHED, *SHARES)
         if guardrail is not None and guardrail not in every:
             raise Refused("bad_guardrail", f"expected one of {', '.join(every)}, got {guardrail!r:.80}")
-        now = self._clock.now()
+        now = self.clock.now()
         found = await asyncio.to_thread(self.reports.of, experiment.row, now)
         names: list[str] = []
         counts: dict[str, int] = {}
-        for one in found["guardrails"]:
-            name, n = one["name"], one["n"]
-            if one["alarm"] and guardrail in (None, name):
-                names.append(name)
-                if name in SHARES:
-                    counts |= dict(zip(seen(name), (round(one["value"] * n), n), strict=True))
+        for one in found.guardrails:
+            if one.alarm and guardrail in (None, one.name):
+                names.append(one.name)
+                if one.name in SHARES:
+                    counts |= dict(zip(seen(one.name), (round(one.value * one.n), one.n), strict=True))
                 else:
-                    counts[f"{ACKNOWLEDGED}{name}"] = 1
+                    counts[f"{ACKNOWLEDGED}{one.name}"] = 1
         if names:
             await asyncio.to_thread(
-                self._store.acknowledge, experiment.row.id, names, counts, now=now, who=who, reason=reason
+                self.store.acknowledge, experiment.row.id, names, counts, now=now, who=who, reason=reason
             )
-        return {"acknowledged": names}
+        return Acknowledged(names)
 
-    async def kill_all(self, *, reason: str = "", who: str = "local") -> dict[str, Any]:
-        """Kill every experiment that runs or is paused; return ``{"killed": [key, ...]}``."""
+    async def kill_all(self, *, reason: str = "", who: str = "local") -> Killed:
+        """Kill every experiment that runs or is paused; return their keys."""
         await self.refresh()
         killed = [key for key, e in self.by_key.items() if e.row.state in ("running", "paused")]
         for key in killed:
             await self.set_state(key, "killed", reason=reason, who=who)
-        return {"killed": killed}
+        return Killed(killed)
 
-    async def changes(self, key: str) -> list[dict[str, Any]]:
-        """Return who changed an experiment: ``[{"at", "who", "what", "reason", ...}]``, newest first."""
+    async def changes(self, key: str) -> list[Change]:
+        """Return who changed an experiment, newest first."""
         await self.found(key)
-        found: list[dict[str, Any]] = await asyncio.to_thread(self._store.changes, key)
-        return found
+        return await asyncio.to_thread(self.store.changes, key)
 
     async def found(self, key: str) -> Experiment:
         """Return the result of :meth:`known`; query the store if another worker may have created the experiment."""
@@ -135,8 +133,8 @@ class Registry:
     async def refresh(self) -> None:
         """Load what has changed, one call at a time, so that older rows never replace newer ones."""
         async with self._refreshing:
-            self.keys = Keys(await asyncio.to_thread(self._store.callers))
-            change = await asyncio.to_thread(self._store.change_number)
+            self.keys = Keys(await asyncio.to_thread(self.store.callers))
+            change = await asyncio.to_thread(self.store.change_number)
             by_id = self.by_id if change == self._change else await self._loaded()
             await self._refresh_bandits(by_id)
             self.by_id, self.by_key, self._change = by_id, {e.row.key: e for e in by_id.values()}, change
@@ -144,7 +142,7 @@ class Registry:
     async def _loaded(self) -> dict[int, Experiment]:
         """Return all experiments of the store, with the known bandits."""
         by_id = {}
-        for row in await asyncio.to_thread(self._store.experiments, newest=False):
+        for row in await asyncio.to_thread(self.store.experiments, newest=False):
             old = self.by_id.get(row.id)
             made = Experiment(row)
             if old is not None:
@@ -155,7 +153,7 @@ class Registry:
         return by_id
 
     def _winner(self, row: ExperimentRow) -> str | None:
-        return Folded.stored(self._store, row, self._store.progress(row.id)).winner
+        return Counts.stored(self.store, row, self.store.progress(row.id)).winner
 
     async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
         """Load updated bandits, and count the lists that any worker has shown since."""
@@ -163,18 +161,18 @@ class Registry:
             row, policy = experiment.row, experiment.policy
             if row.config["kind"] != "bandit" or not (row.state == "running" or policy is None):
                 continue
-            version = await asyncio.to_thread(self._store.bandit_version, row.id)
+            version = await asyncio.to_thread(self.store.bandit_version, row.id)
             if policy is None or version != policy.version:
                 experiment.policy = await asyncio.to_thread(self._policy, row, policy)
             else:
-                policy.count(await asyncio.to_thread(self._store.duels, row.id, policy.last, MOST_OUT))
+                policy.count(await asyncio.to_thread(self.store.duels, row.id, policy.last, MOST_OUT))
 
     def _policy(self, row: ExperimentRow, before: Policy | None) -> Policy:
         """Return the stored bandit of an experiment, with its last pending duels."""
-        version, state = self._store.bandit(row.id)
+        version, state = self.store.bandit(row.id)
         policy = Policy(delayed_bandit(row.config, state), version)
-        policy.last = self._store.progress(row.id).watermark
-        policy.count(self._store.duels(row.id, policy.last, MOST_OUT))
+        policy.last = self.store.progress(row.id).watermark
+        policy.count(self.store.duels(row.id, policy.last, MOST_OUT))
         policy.bandit.peek(np.random.default_rng(0))  # replay the duels now, outside the event loop
         if before is not None:
             policy.duels = before.duels

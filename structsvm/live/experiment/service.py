@@ -12,8 +12,9 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy.exc import SQLAlchemyError
 
-from structsvm.live.contract.bodies import MAX_ID, MAX_IDS, Assign, Show
-from structsvm.live.contract.calls import Refused, check_show, checked
+from structsvm.live.contract import bodies
+from structsvm.live.contract.bodies import MAX_ID, Assign, Show
+from structsvm.live.contract.calls import Refused, check_show, check_texts
 from structsvm.live.contract.clock import Clock
 from structsvm.live.contract.limits import RateLimit
 from structsvm.live.contract.metrics import Metrics
@@ -26,8 +27,7 @@ from structsvm.live.experiment.draw import draw, page_of
 from structsvm.live.experiment.registry import Registry
 from structsvm.live.experiment.upkeep import Upkeep
 from structsvm.live.store.opening import connector, open_database
-from structsvm.live.store.queries import Store
-from structsvm.live.store.records import ExperimentRow, StoredDuel, undrawn
+from structsvm.live.store.records import ExperimentRow, undrawn
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
 from structsvm.live.store.writer import Writer
 from structsvm.online.impressions.shown import Shown
@@ -45,7 +45,7 @@ _LISTS = 10_000
 
 
 class Service:
-    """The calls of the API with plain Python values; each method returns the JSON response of its endpoint.
+    """The calls of the API without HTTP; each method returns the response of its endpoint, a type of ``bodies``.
 
     Parameters
     ----------
@@ -56,55 +56,48 @@ class Service:
     --------
     >>> import asyncio, tempfile
     >>> from structsvm.live import Service, Settings
+    >>> from structsvm.live.contract.bodies import Show
     >>> from structsvm.live.store.opening import prepare
     >>> async def first_list(url):
     ...     service = Service(Settings(url))
     ...     await service.start()
     ...     await service.registry.put("shop", {"rankers": ["prod", "new"], "production": "prod"})
     ...     await service.registry.set_state("shop", "running")
-    ...     found = await service.show("shop", "request-1", {"prod": ["a", "b"], "new": ["a", "c"]}, length=2)
+    ...     found = await service.show("shop", Show("request-1", {"prod": ["a", "b"], "new": ["a", "c"]}, length=2))
     ...     await service.stop()
     ...     return found
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = prepare(f"sqlite:///{folder}/clicks.db")
     ...     found = asyncio.run(first_list(f"sqlite:///{folder}/clicks.db"))
-    >>> found["serve"], found["documents"][0]
+    >>> found.serve, found.documents[0]
     ('interleaved', 'a')
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.metrics = Metrics()
+        self.metrics, self.clock = Metrics(), Clock()
         self.secrets: Secrets
-        self.store: Store
-        self.writer: Writer
-        self.clock = Clock()
-        self.registry: Registry
-        self.closer: Closer
-        self.upkeep: Upkeep
+        self.store = store = open_database(settings.store)
+        self.writer = Writer(connector(settings.store))
+        self.registry = Registry(store, self.clock, settings.engines)
+        self.closer = Closer(store, self.clock, settings.grace_ms, settings.close_every_s)
+        self.upkeep = Upkeep(settings, self.registry, self.writer, self.closer, self.metrics)
         self.click_limit = RateLimit(settings.click_rate)
         self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
         self.at_stop: list[Callable[[], Awaitable[None]]] = []
         """Callbacks that run when the service stops, such as those that close connections."""
 
     async def start(self) -> None:
-        """Open the store, and start the writer, the closer and the loops beside requests."""
+        """Read the secrets and the store, and start the writer, the closer and the loops beside requests."""
         # switch threads often, so that requests do not wait for the threads of the writer and the closer
         sys.setswitchinterval(0.001)
-        settings = self.settings
-        assert settings.secret_path is not None
-        self.secrets = Secrets.of_file(settings.secret_path)
-        self.store = open_database(settings.store)
-        self.clock = Clock(await asyncio.to_thread(self.store.last_shown_at))
-        self.registry = Registry(self.store, self.clock, settings.engines)
-        self.writer = Writer(connector(settings.store))
+        path = self.settings.secret_path
+        assert path is not None
+        self.secrets = Secrets.of_file(path)
+        self.clock.keep_above(await asyncio.to_thread(self.store.last_shown_at))
         self.writer.start()
         await self.registry.refresh()
-        self.closer = Closer(self.store, self.clock, settings.grace_ms, settings.close_every_s)
         self.closer.start()
-        self.upkeep = Upkeep(
-            settings, self.registry, self.writer, self.closer, self.store, self.clock, self.metrics
-        )
         self.upkeep.start()
 
     async def stop(self) -> None:
@@ -130,87 +123,45 @@ class Service:
         """
         return (await self.registry.found(key)).row.to_dict()
 
-    async def assign(
-        self, key: str, request_id: str, *, unit: str | None = None, context: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    async def assign(self, key: str, call: Assign) -> bodies.Assigned:
         """Return which rankings a request needs; nothing is stored.
 
-        Parameters
-        ----------
-        key : str
-            Key of the experiment.
-        request_id : str
-            Id of the request. Without a unit, it determines the assignment.
-        unit : str, optional
-            User or session: either all requests of a unit take part, or none. Without a unit, each request is assigned
-            separately.
-        context : mapping, optional
-            ``{"page": 1, "sort": null, "bot": false}``: searches with user-chosen sorting and searches by bots get
-            production's list.
-
-        Returns
-        -------
-        dict
-            ``{"serve": "interleaved", "rankers": ["prod", "new"], "assignment": "..."}``, ``{"serve": "production",
-            "why": "share|control|sort|bot|draft|paused|stopped|killed", "rankers": ["prod"]}`` or, after a decision,
-            ``{"serve": "winner", "rankers": ["new"]}``. If ``why`` is ``"control"``, call :meth:`show` with
-            production's ranking nevertheless, as guardrails compare with such lists.
+        If ``why`` is ``"control"``, call :meth:`show` with production's ranking nevertheless, as guardrails compare
+        with such lists.
         """
         experiment = await self.registry.found(key)
-        call = checked(Assign, {"request_id": request_id, "unit": unit, "context": context})
+        check_texts(call)
         found = assign(experiment, call)
         if found.serve == "interleaved" and experiment.policy is not None:
-            duel = await self._duel(experiment.row, experiment.policy, request_id)
+            duel = await self._duel(experiment.row, experiment.policy, call.request_id)
             found = found._replace(arms=duel.arms, note=duel.note)
         names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
-        answer: dict[str, Any] = {"serve": found.serve, "rankers": names}
-        if found.serve == "interleaved":
-            sealed = {"e": experiment.row.id, "r": request_id, "a": found.arms, "n": found.note}
-            answer["assignment"] = self.secrets.seal(sealed)
-        else:
-            answer["why"] = found.why
-        return answer
+        if found.serve != "interleaved":
+            return bodies.Assigned(found.serve, names, why=found.why)
+        sealed = {"e": experiment.row.id, "r": call.request_id, "a": found.arms, "n": found.note}
+        return bodies.Assigned(found.serve, names, self.secrets.seal(sealed))
 
     async def _duel(self, row: ExperimentRow, policy: Policy, request_id: str) -> Duel:
         """Return the duel of a request; all pages share the duel of the first page."""
         first = impression_id(row.salt, request_id, 0)
         duel = policy.duels.get(first)
         if duel is None:
-            stored: StoredDuel | None = None
             with contextlib.suppress(SQLAlchemyError):
-                stored = await asyncio.to_thread(self.store.duel, first)
-            if stored is None:
+                duel = await asyncio.to_thread(self.store.duel, first)
+            if duel is None:
                 return policy.duels.get(first) or policy.choose(first, duel_seed(row.salt, request_id))
-            duel = Duel(tuple(stored.arms), stored.note)
             policy.remember(first, duel)
         return duel
 
-    async def show(
-        self, key: str, request_id: str, rankings: Mapping[str, Sequence[str]], **options: object
-    ) -> dict[str, Any]:
-        """Merge rankings into one list, record it, and return it.
+    async def show(self, key: str, call: Show) -> bodies.Shown:
+        """Merge rankings into one list, record it, and return it; a repeated request id gets the stored list again.
 
-        Parameters
-        ----------
-        key, request_id : str
-            Key of the experiment, and id of the request. If the id was used before, the stored list is returned again.
-        rankings : mapping of str to sequence of str
-            Document ids by ranker, best first; production's ranking is required.
-        **options
-            ``length``, ``offset``, ``query`` and ``assignment`` as in :meth:`structsvm.live.Client.show`, ``unit`` and
-            ``context`` as in :meth:`assign`; ``elapsed_ms``: how long the engines took, for the guardrail.
-
-        Returns
-        -------
-        dict
-            ``{"token": str | None, "query_id": str | None, "serve": "interleaved" | "production" | "winner", "why": str
-            (unless interleaved), "documents": [...], "replayed": bool}``. Without a token nothing was recorded: send no
-            clicks. The result never reveals the ranker of a document. Besides the reasons of :meth:`assign`, ``why``
-            may be "store" (the store accepts nothing now), "empty" (an empty ranking) or "page" (a page that cannot
-            continue the previous one). ``documents`` is None if production's ranking was not given: show that ranking.
+        The result never reveals the ranker of a document. Besides the reasons of :meth:`assign`, ``why`` may be "store"
+        (the store accepts nothing now), "empty" (an empty ranking) or "page" (a page that cannot continue the previous
+        one). The types of ``call`` are not checked again: decode it, or convert a dict with ``msgspec.convert``.
         """
         experiment = await self.registry.found(key)
-        call = checked(Show, {"request_id": request_id, "rankings": rankings, **options})
+        check_texts(call)
         check_show(call, experiment.config)
         found = self._assigned(experiment, call)
         if found.serve != "interleaved" and found.why != "control":
@@ -221,7 +172,7 @@ class Service:
         revision, config = experiment.row, experiment.config
         # units are hashed with the experiment's key, and are not stored once this key is deleted
         row = ShownRow(
-            impression_id(revision.salt, request_id, call.offset),
+            impression_id(revision.salt, call.request_id, call.offset),
             revision.id,
             self.clock.now(),
             None
@@ -249,24 +200,16 @@ class Service:
         if len(self._lists) > _LISTS:
             self._lists.popitem(last=False)
         token = self.secrets.token(Token(row.experiment, len(documents), shown_at, row.id))
-        answer = self._answer("production", "control") if serve == "control" else self._answer("interleaved")
-        return answer | {
-            "token": token,
-            "query_id": token,
-            "documents": documents,
-            "replayed": earlier is not None,
-        }
+        why = "control" if serve == "control" else None
+        return self._answer(
+            "production" if why else "interleaved", why, documents, token, replayed=earlier is not None
+        )
 
-    async def clicks(self, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    async def clicks(self, events: Sequence[Any]) -> bodies.Taken:
         """Record clicks, each of the form ``{"token", "document" | "place" (from 1), "action": "click", "dwell_s"?}``.
 
-        Returns
-        -------
-        dict
-            ``{"accepted": n, "duplicate": n, "late": n, "rejected": [{"index", "code"}]}``.
+        Events that are not of this form are rejected one by one; if all are rejected, the call is refused.
         """
-        if not isinstance(events, list) or not 1 <= len(events) <= MAX_IDS:
-            raise Refused("bad_events", f"events: expected a list of 1 to {MAX_IDS} clicks")
         now = self.clock.now()
         read = self.secrets.read
         tokens = [read(event.get("token")) if isinstance(event, dict) else None for event in events]
@@ -276,13 +219,14 @@ class Service:
         named = {token.impression for event, token in signed if "document" in event}
         if unknown := [impression for impression in named if lists[impression] is None]:
             lists |= await asyncio.to_thread(self.store.documents, unknown)
-        rejected: list[dict[str, Any]] = []
+        rejected: list[bodies.Rejected] = []
         rows: dict[int, ClickRow] = {}
         for k, (event, token) in enumerate(zip(events, tokens, strict=True)):
             place = "bad_token" if token is None else self._place(event, token, lists)
-            if token is None or isinstance(place, str):
-                rejected.append({"index": k, "code": place})
+            if isinstance(place, str):
+                rejected.append(bodies.Rejected(k, place))
                 continue
+            assert token is not None
             dwell = event.get("dwell_s")
             rows[k] = ClickRow(
                 token.impression,
@@ -302,24 +246,20 @@ class Service:
             except StoreDown as error:
                 raise Refused("store", "clicks cannot be recorded now; send them again", 1) from error
         gone = [k for k, fate in zip(rows, fates, strict=True) if fate == GONE]
-        rejected += [{"index": k, "code": "unknown_impression"} for k in gone]
-        answer: dict[str, Any] = {
-            "accepted": fates.count(ACCEPTED),
-            "duplicate": fates.count(DUPLICATE),
-            "late": fates.count(LATE),
-            "rejected": sorted(rejected, key=lambda entry: entry["index"]),
-        }
-        for fate, n in ({**answer, "rejected": len(rejected)}).items():
+        rejected += [bodies.Rejected(k, "unknown_impression") for k in gone]
+        rejected.sort(key=lambda one: one.index)
+        taken = bodies.Taken(fates.count(ACCEPTED), fates.count(DUPLICATE), fates.count(LATE), rejected)
+        counts = {"accepted": taken.accepted, "duplicate": taken.duplicate, "late": taken.late}
+        for fate, n in (counts | {"rejected": len(rejected)}).items():
             if n:
                 self.metrics.clicks.labels(fate).inc(n)
         if len(rejected) == len(events):
-            codes = {entry["code"] for entry in rejected}
+            codes = {one.code for one in rejected}
             if codes == {"bad_token"}:
-                said = "no click was accepted: the token was not issued by this service"
-                raise Refused("bad_token", said)
-            said = f"no click was accepted: {rejected[0]['code']}"
+                raise Refused("bad_token", "no click was accepted: the token was not issued by this service")
+            said = f"no click was accepted: {rejected[0].code}"
             raise Refused(codes.pop() if len(codes) == 1 else "bad_clicks", said)
-        return answer
+        return taken
 
     def not_compared(self, key: str, why: str) -> None:
         """Count a request that got production's list because the challenger failed: ``"timeout"``, ``"junk"``, ..."""
@@ -327,15 +267,8 @@ class Service:
         self.upkeep.counts[experiment.row.id, f"not_compared:{why}"] += 1
         self.metrics.not_compared.labels(why).inc()
 
-    async def report(self, key: str) -> dict[str, Any]:
-        """Return the report of an experiment.
-
-        Returns
-        -------
-        dict
-            The fields of ``structsvm.live.contract.bodies.Report``, which OpenAPI describes, and the other
-            fields of ``Analysis.to_dict()``.
-        """
+    async def report(self, key: str) -> bodies.Report:
+        """Return the report of an experiment."""
         row = (await self.registry.found(key)).row
         return await asyncio.to_thread(self.registry.reports.of, row, self.clock.now())
 
@@ -361,12 +294,8 @@ class Service:
         """
         return reporting.rows(self.store, self.registry.known(key).row, self.secrets if tokens else None)
 
-    async def ready(self) -> dict[str, Any]:
-        """Return whether lists can be recorded and closed, and what prevents it.
-
-        ``{"ready": bool, "writer": bool, "closer": bool, "closing_fails": {experiment: why}, "last_commit_s": float |
-        None, "closer_lag_s": float}``: the threads, and the time that the oldest due impression has waited.
-        """
+    async def ready(self) -> bodies.Ready:
+        """Return whether lists can be recorded and closed, and what prevents it."""
         committed = self.writer.last_commit
         rows = {number: one.row for number, one in self.registry.by_id.items()}
         lags: dict[int, float] = {}
@@ -381,14 +310,14 @@ class Service:
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
         watched = {"", *(row.title for row in going)}
         closes = self.closer.alive and watched.isdisjoint(self.closer.failing)
-        return {
-            "ready": reads and writes and in_time and closes,
-            "writer": writes,
-            "closer": self.closer.alive,
-            "closing_fails": dict(self.closer.failing),
-            "last_commit_s": None if committed is None else round(time.monotonic() - committed, 3),
-            "closer_lag_s": round(max(lags.values(), default=0.0), 3),
-        }
+        return bodies.Ready(
+            ready=reads and writes and in_time and closes,
+            writer=writes,
+            closer=self.closer.alive,
+            closing_fails=dict(self.closer.failing),
+            last_commit_s=None if committed is None else round(time.monotonic() - committed, 3),
+            closer_lag_s=round(max(lags.values(), default=0.0), 3),
+        )
 
     def _assigned(self, experiment: Experiment, call: Show) -> Assigned:
         """Return the assignment of a request, with its duel if it has one."""
@@ -439,7 +368,7 @@ class Service:
             return None, "page"
         return replace(shown, **duel), "interleaved"
 
-    def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> dict[str, Any]:
+    def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> bodies.Shown:
         """Return one ranker's list, which is not stored."""
         name = experiment.config["production"]
         if found.serve == "winner":
@@ -448,13 +377,22 @@ class Service:
                 name, found = experiment.config["production"], found._replace(serve="production")
         ranking = call.rankings.get(name)
         documents = None if ranking is None else ranking[call.offset : call.last]
-        return self._answer(found.serve, found.why) | {"documents": documents}
+        return self._answer(found.serve, found.why, documents)
 
-    def _answer(self, serve: str, why: str | None = None) -> dict[str, Any]:
-        """Count a list that is shown, and return the response without its documents and token."""
+    def _answer(
+        self,
+        serve: bodies.Served,
+        why: str | None,
+        documents: list[str] | None,
+        token: str | None = None,
+        *,
+        replayed: bool = False,
+    ) -> bodies.Shown:
+        """Count a list that is shown, and return the response."""
         self.metrics.shown.labels(serve, why or "").inc()
-        reason = {} if why is None else {"why": why}
-        return {"token": None, "query_id": None, "serve": serve, **reason, "replayed": False}
+        return bodies.Shown(
+            token=token, query_id=token, serve=serve, why=why, documents=documents, replayed=replayed
+        )
 
     def _place(
         self, event: Mapping[str, Any], token: Token, lists: Mapping[bytes, list[str] | None]

@@ -14,14 +14,12 @@ from typing import get_args
 from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.live.contract.bodies import WATCHED, State
-from structsvm.live.contract.clock import Clock
 from structsvm.live.contract.metrics import Metrics
 from structsvm.live.contract.settings import Settings
 from structsvm.live.counting.closing import Closer
 from structsvm.live.counting.guardrails import SHARES
 from structsvm.live.experiment.registry import Registry
 from structsvm.live.store.backups import Backups
-from structsvm.live.store.queries import Store
 from structsvm.live.store.writer import Writer
 
 log = logging.getLogger("structsvm.live")
@@ -54,20 +52,18 @@ class Upkeep:
         registry: Registry,
         writer: Writer,
         closer: Closer,
-        store: Store,
-        clock: Clock,
         metrics: Metrics,
     ) -> None:
         self.settings, self.registry, self.metrics = settings, registry, metrics
-        self.writer, self.closer, self.store, self.clock = writer, closer, store, clock
+        self.writer, self.closer, self.store, self.clock = writer, closer, registry.store, registry.clock
         self.counts: Counter[tuple[int, str]] = Counter()
         self._days: dict[str, int] = {}
         self._stopping = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._owner = secrets.token_hex(8)
         self._told: set[tuple[str, str]] = set()
-        self._final: set[int] = set()
-        """Settled experiments whose result is included in the metrics."""
+        self._closed: set[int] = set()
+        """Closed experiments whose result is included in the metrics."""
 
     def start(self) -> None:
         """Start the loops; called in the event loop."""
@@ -90,7 +86,7 @@ class Upkeep:
             self.metrics.waiting.set(self.writer.n_waiting)
             self.metrics.failing.set(int(self.writer.failing is not None))
             self._revive()
-            self.metrics.folded.set(self.closer.n_folded)
+            self.metrics.closed.set(self.closer.n_closed)
             try:
                 await self.registry.refresh()
                 rows = {number: one.row for number, one in self.registry.by_id.items()}
@@ -119,13 +115,13 @@ class Upkeep:
             for state in get_args(State):
                 self.metrics.state.labels(key, state).set(int(state == row.state))
             found: set[str] = set()
-            if row.state != "draft" and row.id not in self._final:
+            if row.state != "draft" and row.id not in self._closed:
                 report = await asyncio.to_thread(self.registry.reports.of, row, self.clock.now())
-                self.metrics.decided.labels(key).set(int(report["verdict"]["winner"] is not None))
+                self.metrics.decided.labels(key).set(int(report.verdict.winner is not None))
                 if row.state != "stopped":
-                    found = {one["name"] for one in report["guardrails"] if one["alarm"]}
-                elif row.settled:
-                    self._final.add(row.id)
+                    found = {one.name for one in report.guardrails if one.alarm}
+                elif row.closed:
+                    self._closed.add(row.id)
             for name in (*WATCHED, *SHARES):
                 self.metrics.alarm.labels(key, name).set(int(name in found))
             alarms |= {(row.title, name) for name in found}

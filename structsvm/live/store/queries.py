@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, select, text, update
 
-from structsvm.live.contract.bodies import WATCHED
+from structsvm.live.contract.bodies import WATCHED, Change
 from structsvm.live.contract.config import continued, same_meaning
 from structsvm.live.store import schema
 from structsvm.live.store.postgres import LOCK
@@ -21,6 +21,7 @@ from structsvm.live.store.records import (
     duels_of,
     shown_of,
 )
+from structsvm.protocols import Duel
 
 _e, _i, _c, _s = schema.experiments.c, schema.impressions.c, schema.clicks.c, schema.stats.c
 _m, _u, _b, _k = schema.meta.c, schema.units.c, schema.bandits.c, schema.keys.c
@@ -159,10 +160,10 @@ class Store:
         number = connection.execute(select(func.max(schema.changes.c.id))).scalar()
         connection.execute(_NUMBERED, {"value": str(number)})
 
-    def changes(self, key: str) -> list[dict[str, Any]]:
+    def changes(self, key: str) -> list[Change]:
         """Return who changed an experiment, when and why; newest first."""
         query = select(schema.changes).where(schema.changes.c.key == key).order_by(schema.changes.c.id.desc())
-        return [row._asdict() for row in self._rows(query.limit(100))]
+        return [Change(*row) for row in self._rows(query.limit(100))]
 
     def changed_at(self, key: str) -> int:
         """Return the time of the last change of an experiment; 0 if never changed."""
@@ -216,7 +217,7 @@ class Store:
         return found
 
     def oldest_open(self) -> dict[int, int]:
-        """Return the time of the oldest unclosed impression by experiment, without settled experiments."""
+        """Return the time of the oldest unclosed impression by experiment, without closed experiments."""
         first = select(_i.shown_at).where(_i.experiment == _s.experiment, _i.seq > _s.watermark)
         oldest = first.order_by(_i.seq).limit(1).scalar_subquery()
         query = select(_s.experiment, oldest).join(schema.experiments, _e.id == _s.experiment)
@@ -247,8 +248,8 @@ class Store:
         own = (_i.experiment == experiment, _i.unit == FORGOTTEN, _i.serve != "control")
         return int(self._one(select(func.count()).where(*own)))
 
-    def delete_settled(self, before: int) -> int:
-        """Delete the impressions of settled experiments whose last impression was shown before a time; return the
+    def delete_closed(self, before: int) -> int:
+        """Delete the impressions of closed experiments whose last impression was shown before a time; return the
         number of impressions."""
         n = 0
         reason = "its impressions are deleted"
@@ -257,7 +258,7 @@ class Store:
                 if self.first_after(row.id, self.progress(row.id).watermark) is not None:
                     continue  # the experiment may be started again
                 self.set_state(row.id, "stopped", now=before, who="clean", reason=reason)
-                self.settle(row.id)
+                self.close_experiment(row.id)
         for (experiment,) in self._rows(select(_e.id).where(_e.settled == 1)):
             own = _i.experiment == experiment
             with self.writing.begin() as connection:
@@ -303,7 +304,7 @@ class Store:
         known = select(_u.unit, _u.epoch).where(_u.experiment == experiment, _u.unit.in_(units))
         return {row.unit: row.epoch for row in self._rows(known)}
 
-    def fold(
+    def save_counts(
         self,
         experiment: int,
         before: ClosingProgress,
@@ -330,7 +331,7 @@ class Store:
                 connection.execute(policy.values(now | {"state": bandit}))
         return True
 
-    def settle(self, experiment: int) -> None:
+    def close_experiment(self, experiment: int) -> None:
         """Record that the closer has finished with an experiment."""
         with self.writing.begin() as connection:
             _set(connection, experiment, settled=1, unit_key=None)
@@ -368,10 +369,10 @@ class Store:
         (row,) = self._rows(select(_b.version, _b.state).where(_b.experiment == experiment))
         return row.version, row.state
 
-    def duel(self, impression: bytes) -> StoredDuel | None:
+    def duel(self, impression: bytes) -> Duel | None:
         """Return the duel of an impression; None if there is none."""
         rows = self._rows(select(_i.seq, _i.id, _i.record).where(_i.id == impression))
-        return next(iter(duels_of(rows)), None)
+        return next((one.duel for one in duels_of(rows)), None)
 
     def duels(self, experiment: int, after: int, limit: int) -> list[StoredDuel]:
         """Return the duels of the last impressions with ``seq > after``, in their order."""
@@ -433,7 +434,7 @@ class Store:
 def _experiments(connection: Connection, *, newest: bool) -> list[ExperimentRow]:
     query = select(schema.experiments).order_by(_e.key, _e.revision)
     rows = [
-        ExperimentRow(*row)._replace(config=json.loads(row.config), settled=bool(row.settled))
+        ExperimentRow(*row)._replace(config=json.loads(row.config), closed=bool(row.settled))
         for row in connection.execute(query)
     ]
     return list({row.key: row for row in rows}.values()) if newest else rows

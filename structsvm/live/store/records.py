@@ -4,8 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from structsvm.live.contract.bodies import State
 from structsvm.online.impressions.shown import Shown
 from structsvm.online.interleaving.by_name import interleaver
+from structsvm.protocols import Duel
 
 ACKNOWLEDGED = "acknowledged:"
 """Prefix of the counters of acknowledged alarms, before the name of the guardrail."""
@@ -20,12 +22,13 @@ class ExperimentRow(NamedTuple):
     id: int
     key: str
     revision: int
-    state: str
+    state: State
     config: dict[str, Any]
     salt: bytes
     unit_key: bytes | None
     created_at: int
-    settled: bool
+    closed: bool
+    """Whether the closer has finished with it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the experiment as in the responses of the API."""
@@ -75,12 +78,11 @@ class StoredImpression(NamedTuple):
 
 
 class StoredDuel(NamedTuple):
-    """The rankers that a bandit compared on a stored list, and the bandit's note."""
+    """The duel for which a list was stored."""
 
     seq: int
     id: bytes
-    arms: list[int]
-    note: Any
+    duel: Duel
 
 
 def shown_of(record: str, config: Mapping[str, Any]) -> Shown:
@@ -103,7 +105,7 @@ def duels_of(rows: Sequence[Any]) -> list[StoredDuel]:
     for row in rows:
         record = json.loads(row.record)
         if "arms" in record:
-            found.append(StoredDuel(row.seq, row.id, record["arms"], record.get("note")))
+            found.append(StoredDuel(row.seq, row.id, Duel(tuple(record["arms"]), record.get("note"))))
     return found
 
 

@@ -50,7 +50,7 @@ class Writer:
     def start(self) -> None:
         """Start the thread, or restart it if it has died; called in the event loop."""
         self._loop = asyncio.get_running_loop()
-        _settle(self._writing, [], [], StoreDown("store: the writer has died"))
+        _answer(self._writing, [], [], StoreDown("store: the writer has died"))
         self._thread = threading.Thread(target=self._run, name="structsvm-writer", daemon=True)
         self._thread.start()
 
@@ -146,11 +146,11 @@ class Writer:
                 connection = None
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits any more
-            self._loop.call_soon_threadsafe(_settle, jobs, earlier, fates, error)
+            self._loop.call_soon_threadsafe(_answer, jobs, earlier, fates, error)
         return connection
 
 
-def _settle(
+def _answer(
     jobs: list[_Job], earlier: list[Stored | None], fates: list[int], error: Exception | None
 ) -> None:
     """Set the results of the requests of a batch; called in the event loop."""

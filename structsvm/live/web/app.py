@@ -20,7 +20,7 @@ from structsvm.live.contract.calls import Refused
 from structsvm.live.contract.settings import Settings, is_loopback
 from structsvm.live.experiment.service import Service
 from structsvm.live.web import pages, proxy, ubi
-from structsvm.live.web.endpoints import as_json, body_of, endpoint, fields_of, is_allowed, refusal, who
+from structsvm.live.web.endpoints import as_json, body_of, endpoint, is_allowed, refusal, who
 from structsvm.live.web.openapi import OPERATIONS
 
 CSP = (
@@ -37,6 +37,10 @@ _HEADERS = {
 """Headers of every response, unless its route sets its own."""
 
 _PROMETHEUS = "text/plain; version=0.0.4"
+
+_PROBES = ("/livez", "/readyz")
+"""Paths that answer under any ``Host``, since probes use the address of a container; ``/metrics`` does if it needs a
+key."""
 
 _OPEN = ("/v1/clicks", "/v1/ubi/events")
 """Paths that pages of other sites may call: tokens limit what they may do."""
@@ -92,14 +96,22 @@ def _own_routes(service: Service) -> list[Route]:
         if match and not (match.isascii() and match.isdigit() and len(match) < 10):
             raise Refused("bad_revision", "If-Match: expected the number of a revision")
         if_match = int(match) if match else None
-        answer = await service.registry.put(key, body, if_match=if_match, who=who(request))
-        return as_json(answer, 201)
+        return await service.registry.put(key, body, if_match=if_match, who=who(request))
 
     async def every(request: Request, key: str, body: object) -> Any:
         return {"experiments": await service.experiments()}
 
+    async def state(request: Request, key: str, body: bodies.SetState) -> Any:
+        return await service.registry.set_state(key, body.to, reason=body.reason, who=who(request))
+
+    async def acknowledge(request: Request, key: str, body: bodies.Acknowledge) -> Any:
+        return await service.registry.acknowledge(key, body.guardrail, reason=body.reason, who=who(request))
+
+    async def kill(request: Request, key: str, body: bodies.Kill) -> Any:
+        return await service.registry.kill_all(reason=body.reason, who=who(request))
+
     async def changes(request: Request, key: str, body: object) -> Any:
-        return {"changes": await service.registry.changes(key)}
+        return bodies.Changes(await service.registry.changes(key))
 
     def export(request: Request, key: str, body: object) -> Any:
         form = request.query_params.get("format", "structsvm")
@@ -111,29 +123,25 @@ def _own_routes(service: Service) -> list[Route]:
 
     async def ready(request: Request, key: str, body: object) -> Any:
         found = await service.ready()
-        return as_json(found, 200 if found["ready"] else 503)
+        return as_json(found, 200 if found.ready else 503)
 
     one = "/v1/experiments/{key}"
     calls: dict[tuple[str, str], Callable[[Request, str, Any], Any]] = {
         # the most frequent calls first, because routes are tried in this order
-        ("post", f"{one}/show"): lambda _, key, body: service.show(key, **body),
-        ("post", "/v1/clicks"): lambda _, key, body: service.clicks(**body),
-        ("post", f"{one}/assign"): lambda _, key, body: service.assign(key, **body),
+        ("post", f"{one}/show"): lambda _, key, body: service.show(key, body),
+        ("post", "/v1/clicks"): lambda _, key, body: service.clicks(body.events),
+        ("post", f"{one}/assign"): lambda _, key, body: service.assign(key, body),
         ("put", one): put,
         ("get", one): lambda _, key, body: service.experiment(key),
         ("get", "/v1/experiments"): every,
-        ("post", f"{one}/state"): lambda asked, key, body: service.registry.set_state(
-            key, **body, who=who(asked)
-        ),
-        ("post", f"{one}/acknowledge"): lambda asked, key, body: service.registry.acknowledge(
-            key, **body, who=who(asked)
-        ),
-        ("post", "/v1/kill"): lambda asked, key, body: service.registry.kill_all(**body, who=who(asked)),
+        ("post", f"{one}/state"): state,
+        ("post", f"{one}/acknowledge"): acknowledge,
+        ("post", "/v1/kill"): kill,
         ("get", f"{one}/report"): lambda _, key, body: service.report(key),
         ("get", f"{one}/changes"): changes,
         ("get", f"{one}/export"): export,
         ("get", "/metrics"): lambda *_: Response(service.metrics.text(), media_type=_PROMETHEUS),
-        ("get", "/livez"): lambda *_: {"live": True},
+        ("get", "/livez"): lambda *_: bodies.Live(True),
         ("get", "/readyz"): ready,
     }
 
@@ -142,16 +150,21 @@ def _own_routes(service: Service) -> list[Route]:
         # the body of an experiment is decoded to plain values, which check_config converts, as for configuration files
         decoder = msgspec.json.Decoder(Any if operation.body is bodies.Config else operation.body)
 
-        async def decoded(request: Request) -> Any:
-            body: Any = {}
-            if operation.body is not None and (operation.body is not bodies.Kill or await request.body()):
+        async def answered(request: Request) -> Any:
+            body: Any = None
+            if operation.body is bodies.Kill and not await request.body():
+                body = bodies.Kill()
+            elif operation.body is not None:
                 body = await body_of(request, decoder)
-            given = fields_of(body) if isinstance(body, msgspec.Struct) else body
-            found = call(request, request.path_params.get("key", ""), given)
-            return await found if isawaitable(found) else found
+            found = call(request, request.path_params.get("key", ""), body)
+            found = await found if isawaitable(found) else found
+            return found if isinstance(found, Response) else as_json(found, operation.status)
 
-        answer = endpoint(decoded, scope=operation.scope, limited=path == "/v1/clicks")
-        return Route(path, answer, methods=[method.upper()])
+        return Route(
+            path,
+            endpoint(answered, scope=operation.scope, limited=path == "/v1/clicks"),
+            methods=[method.upper()],
+        )
 
     return [route(*name) for name in calls]
 
@@ -166,6 +179,7 @@ class _Frame:
         if settings.host not in ("0.0.0.0", "::"):
             self._hosts.add(settings.host)
         self._any_host = not is_loopback(settings.host) and not settings.allowed_hosts
+        self._by_address = _PROBES if settings.keyless else (*_PROBES, "/metrics")
         self._largest, self._largest_search = settings.max_body, settings.max_search_body
         self._origins = set(settings.origins)
 
@@ -175,6 +189,8 @@ class _Frame:
             return
         began = time.perf_counter()
         given, path = Headers(scope=scope), scope["path"]
+        if path.startswith("/v1/search/") and path.endswith("/"):
+            scope["path"] = path = path.rstrip("/")  # search clients follow no redirect
         origin, asked = given.get("origin"), given.get("access-control-request-method")
         shared = origin in self._origins and path in _OPEN
         status = 500
@@ -192,7 +208,7 @@ class _Frame:
             await send(message)
 
         largest = self._largest_search if path.startswith("/v1/search/") else self._largest
-        refused = self._refused(given, largest)
+        refused = self._refused(given, largest, self._any_host or path in self._by_address)
         if refused is not None:
             await refusal(refused)(scope, receive, tell)
         elif scope["method"] == "OPTIONS" and asked is not None and path in _OPEN:
@@ -208,11 +224,11 @@ class _Frame:
         metrics.requests.labels(route).observe(time.perf_counter() - began)
         metrics.answers.labels(str(status)).inc()
 
-    def _refused(self, given: Headers, largest: int) -> Refused | None:
+    def _refused(self, given: Headers, largest: int, any_host: bool) -> Refused | None:
         hosts, length = given.getlist("host"), given.get("content-length")
         if len(hosts) > 1:
             return Refused("bad_host", "expected one Host header, got several")
-        if not self._any_host:
+        if not any_host:
             name = "".join(hosts).lower()
             if name.rpartition(":")[0] and not name.endswith("]"):
                 name = name.rpartition(":")[0]

@@ -1,6 +1,5 @@
 """Shared parts of endpoints: access, bodies, responses and refusals."""
 
-import json
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -9,6 +8,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from structsvm.live.contract.bodies import Error, Problem
 from structsvm.live.contract.calls import Refused, wrong_type
 from structsvm.live.experiment.service import Service
 
@@ -145,13 +145,13 @@ def refusal(error: Refused, status: int | None = None) -> Response:
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="structsvm live"'
-    body = {"error": {"code": error.code, "message": error.message}}
-    return Response(json.dumps(body), status, headers, "application/json")
+    body = msgspec.json.encode(Error(Problem(error.code, error.message)))
+    return Response(body, status, headers, "application/json")
 
 
 def as_json(value: object, status: int = 200) -> Response:
     """Return a JSON response."""
-    return Response(_ENCODE(value), status, None, "application/json")
+    return Response(msgspec.json.encode(value), status, None, "application/json")
 
 
 async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
@@ -162,11 +162,3 @@ async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
         raise wrong_type(error) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise Refused("bad_json", "expected a JSON body") from None
-
-
-def fields_of(body: Any) -> dict[str, Any]:
-    """Return the fields of a body that are not None."""
-    return {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
-
-
-_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

@@ -111,8 +111,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         dict[str, Any] | list[dict[str, Any]],
         bodies.Taken,
         (401, 403, 413, 422, 429, 503),
-        "query_id is the token, object_id the document. The body is one event or a list of at most 1,000. Events of "
-        "other lists, and actions that the experiment does not accept, are ignored.",
+        "query_id is the token, object_id the document. The body is one event, a list of at most 1,000 events, or an "
+        "object with such a list under the key events. Events of other lists, and actions that the experiment does not "
+        "accept, are ignored.",
     ),
     **{
         (method, path): _SEARCH

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from structsvm.live.contract.bodies import Assign, Show, Shown
 from structsvm.live.contract.calls import Refused
 from structsvm.live.contract.config import is_text
 from structsvm.live.contract.limits import Breaker
@@ -40,6 +41,24 @@ BUDGET_S = 0.1
 
 MAX_ANSWER = 1 << 24
 """Maximum number of bytes read from a response."""
+
+_OF_CONTENT = frozenset(
+    (
+        b"accept-ranges",
+        b"age",
+        b"cache-control",
+        b"content-digest",
+        b"content-encoding",
+        b"content-md5",
+        b"digest",
+        b"etag",
+        b"expires",
+        b"last-modified",
+        b"repr-digest",
+    )
+)
+"""Headers that describe production's body or how long it may be stored (RFC 9110, 9111, 9530): a merged answer has
+another body, and a token for one search."""
 
 _TOLD_S = 60.0
 """Seconds during which each reason is logged at most once per engine."""
@@ -80,16 +99,17 @@ class Proxy:
             return await self._page(engine, asked, query.reason)
         context = {"page": 1 + query.first // max(query.size, 1), "sort": None}
         request_id = uuid.uuid4().hex if asked.search is None else asked.search
-        assigned = await self.service.assign(key, request_id, unit=asked.unit, context=context)
-        control = assigned.get("why") == "control"
-        if assigned["serve"] == "production" and not control:
-            return await self._page(engine, asked, assigned["why"])
+        assigned = await self.service.assign(key, Assign(request_id, asked.unit, context))
+        control = assigned.why == "control"
+        if assigned.serve == "production" and not control:
+            return await self._page(engine, asked, assigned.why or "")
         if len(engines) < len(experiment["rankers"]):  # not a control list either, as nothing is interleaved
             return await self._page(engine, asked, "engines")
 
-        wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
+        wanted = [ranker for ranker in dict.fromkeys(assigned.rankers) if ranker != production]
         main, others, why = await self._ask_all(key, engines, production, wanted, asked)
-        if main.why == "production_junk" or (main.why is None and why is not None):
+        unreadable = main.why is not None and main.why.startswith(("production_junk", "production_id:"))
+        if unreadable or (main.why is None and why is not None):
             self.service.not_compared(key, label_of(main.why or why or ""))
         # respond with production's own error or empty list
         why = main.why or why
@@ -104,50 +124,49 @@ class Proxy:
         if why is not None or length <= 0:
             return await self._page(engine, asked, why or "page", main)
         rankings = {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}}
-        shown = await self._show(
-            key,
+        call = Show(
             request_id,
             rankings,
-            length=length,
-            offset=offset,
-            unit=asked.unit,
-            query=_kept(query.text),
-            assignment=assigned.get("assignment"),
-            elapsed_ms=1000 * (time.perf_counter() - asked.arrived),
-            context=context,
+            length,
+            offset,
+            asked.unit,
+            _kept(query.text),
+            assigned.assignment,
+            1000 * (time.perf_counter() - asked.arrived),
+            context,
         )
-        why = shown.get("why", "")
-        if shown["serve"] == "production" and shown["token"] is None:
+        shown = await self._show(key, call)
+        why = shown.why or ""
+        if shown.serve == "production" and shown.token is None:
             return await self._page(engine, asked, why, main, counted=why != "refused")
-        ids = shown["documents"]
+        ids = shown.documents or []
+        of_another = shown.replayed and len(ids) != length
         if not whole:
             ids = list(dict.fromkeys([*ids, *main.ranking]))[query.first : query.last]
         found: dict[str, Mapping[str, Any]] = {}
         for answer in (*(others[ranker] for ranker in wanted), main):  # production's version overrides others
             found.update(answer.ranking)
-        of_another = shown.get("replayed", False) and len(shown["documents"]) != length
         if of_another or not set(ids) <= set(found):  # the id was used for another search
             return await self._page(engine, asked, "replayed", main)
         if control or why == "control":  # also if this search's list was stored as a control for another unit
-            return await self._control(engine, asked, main, ids, shown["token"])
+            return await self._control(engine, asked, main, ids, shown.token or "")
         parsed = [other.parsed for other in others.values()]
         merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
-        if shown["token"] is not None:  # the list of a winner has no token
-            merged = engine.dialect.named(merged, shown["token"])
-        return self._response(merged, main.raw, shown["serve"], why)
+        if shown.token is not None:  # the list of a winner has no token
+            merged = engine.dialect.named(merged, shown.token)
+        return self._response(merged, main.raw, shown.serve, why)
 
-    async def _show(
-        self, key: str, request_id: str, rankings: Mapping[str, list[str]], **options: object
-    ) -> dict[str, Any]:
+    async def _show(self, key: str, call: Show) -> Shown:
         """Return the list to show, or production's list if it cannot be recorded for any reason."""
         try:
-            return await self.service.show(key, request_id, rankings, **options)
+            return await self.service.show(key, call)
         except Refused as error:
             _log.warning("show was refused: %s", error)
-            return {"serve": "production", "why": "refused", "token": None}
+            why = "refused"
         except Exception:
             _log.exception("show failed")
-            return {"serve": "production", "why": "store", "token": None}
+            why = "store"
+        return Shown(token=None, query_id=None, serve="production", why=why, documents=None, replayed=False)
 
     async def _control(
         self, engine: Engine, asked: Asked, main: _Answer, ids: Sequence[str], token: str
@@ -252,8 +271,9 @@ class Proxy:
         except Unknown as unknown:
             return _Answer(raw, why=unknown.reason)
         except UnusableAnswer as error:
-            self._tell(engine, "production_junk", str(error))
-            return _Answer(raw, why="production_junk")
+            why = f"production_{error.reason}" if error.reason.startswith("id:") else "production_junk"
+            self._tell(engine, why, str(error))
+            return _Answer(raw, why=why)
         return _Answer(raw, parsed, ranking, None if ranking else "none")
 
     async def _production(self, engine: Engine, asked: Asked) -> Raw:
@@ -326,8 +346,7 @@ class Proxy:
             content = json.dumps(answer, allow_nan=False).encode()
         except (ValueError, RecursionError):
             return _as_it_came(production, "junk")
-        left_out = (b"content-encoding", b"etag", b"content-md5")
-        headers = [(name, value) for name, value in production.headers if name not in left_out]
+        headers = [(name, value) for name, value in production.headers if name not in _OF_CONTENT]
         return _response(200, content, headers, serve, why)
 
     async def close(self) -> None:

@@ -1,6 +1,7 @@
 """Searches as clients send them to the proxy: headers, parameters, and a body if every engine would read it alike."""
 
 import json
+import re
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -58,7 +59,7 @@ class Asked:
             return _name(given.get(header)) or _name(at_path(body, path))
 
         headers = {name: given[name] for name in _PASSED if name in given}
-        headers["accept-encoding"] = "gzip" if "gzip" in given.get("accept-encoding", "") else "identity"
+        headers["accept-encoding"] = "gzip" if _takes_gzip(given.getlist("accept-encoding")) else "identity"
         return cls(
             raw,
             body,
@@ -114,6 +115,12 @@ def _object(raw: bytes, coding: str | None) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError, zlib.error):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _takes_gzip(accepted: Sequence[str]) -> bool:
+    """Return whether a client lists gzip with a weight above 0 (RFC 9110, 12.5.3)."""
+    listed = re.findall(r"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=([\d.]+)\s*)?(?=,|$)", ",".join(accepted).lower())
+    return any(weight.strip("0.") or not weight for weight in listed)
 
 
 def no_constant(name: str) -> Any:

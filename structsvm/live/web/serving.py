@@ -8,6 +8,7 @@ import signal
 import socket
 import tempfile
 import threading
+from dataclasses import asdict
 
 import uvicorn
 from starlette.applications import Starlette
@@ -73,7 +74,7 @@ def _end_with_parent() -> None:
 
 def serve(settings: Settings) -> None:
     """Run the service until it is interrupted; workers that die are replaced."""
-    os.environ[_VARIABLE] = json.dumps(settings.to_dict())
+    os.environ[_VARIABLE] = json.dumps(asdict(settings))
     with tempfile.TemporaryDirectory(prefix="structsvm-live-") as folder:
         if settings.workers > 1:
             # one response with the metrics of all workers, including those that have died

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.routing import Route
 
-from structsvm.live.contract.bodies import MAX_IDS
+from structsvm.live.contract.bodies import MAX_IDS, Rejected, Taken
 from structsvm.live.contract.calls import Refused
 from structsvm.live.contract.conversion import at_path, number_as_text
 from structsvm.live.counting.reporting import in_pieces
@@ -32,6 +33,16 @@ def click_of(event: object) -> dict[str, Any] | None:
     if not named or not isinstance(token, str) or not isinstance(document, str):
         return None
     return {"token": token, "document": document, "action": "click" if action == "item_click" else action}
+
+
+def events_of(body: Any) -> list[Any]:
+    """Return the events of a body: one event, a list, or ``{"events": [...]}``; raise Refused for anything else."""
+    events = body.get("events", body) if isinstance(body, Mapping) else body
+    if isinstance(events, Mapping) and "action_name" in events:
+        return [events]
+    if not isinstance(events, list):
+        raise Refused("bad_events", "expected an event, a list of events or an object with a list at events")
+    return events
 
 
 def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any]]:
@@ -76,7 +87,7 @@ def routes(service: Service) -> list[Route]:
 
     async def events(request: Request) -> Any:
         body = await body_of(request, _ANYTHING)
-        given = body if isinstance(body, list) else [body]
+        given = events_of(body)
         if len(given) > MAX_IDS:
             raise Refused("too_large", f"expected at most {MAX_IDS} events, got {len(given)}")
         # ignore other events: a collector sends all user actions, including those on lists outside any experiment
@@ -85,20 +96,21 @@ def routes(service: Service) -> list[Route]:
             for index, event in enumerate(given)
             if (click := click_of(event)) is not None and service.secrets.read(click["token"]) is not None
         }
-        answer: dict[str, Any] = {"accepted": 0, "duplicate": 0, "late": 0, "rejected": []}
+        taken = Taken()
         if clicks:
             try:
-                answer = await service.clicks(list(clicks.values()))
+                taken = await service.clicks(list(clicks.values()))
             except Refused as error:
                 if error.code != "bad_action":
                     raise
                 clicks = {}  # actions that the experiment does not accept
         numbers = list(clicks)
-        rejected = [one for one in answer["rejected"] if one["code"] != "bad_action"]
-        ignored = len(given) - len(clicks) + len(answer["rejected"]) - len(rejected)
+        rejected = [
+            Rejected(numbers[one.index], one.code) for one in taken.rejected if one.code != "bad_action"
+        ]
+        ignored = len(given) - len(clicks) + len(taken.rejected) - len(rejected)
         service.metrics.clicks.labels("ignored").inc(ignored)
-        rejected = [{**one, "index": numbers[one["index"]]} for one in rejected]
-        return {**answer, "rejected": rejected, "ignored": ignored}
+        return replace(taken, rejected=rejected, ignored=ignored)
 
     return [Route("/v1/ubi/events", endpoint(events, scope=None, limited=True), methods=["POST"])]
 

@@ -100,7 +100,9 @@ def add_click(lead: Float, n_clicks: int, up: float, down: float) -> None:
     """
     middle = len(lead) // 2
     stay, before = max(1.0 - up - down, 0.0), 0.0
-    if stay == 0.0:
+    if n_clicks == 0:  # the most frequent case
+        lead[middle - 1], lead[middle], lead[middle + 1] = down, stay, up
+    elif stay == 0.0:
         # each document is of one of the two: differences are all even or all odd, and half of the entries are 0
         for c in range(middle - n_clicks - 1, middle + n_clicks + 2, 2):
             lead[c] = before * up + lead[c + 1] * down

@@ -16,7 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.portable.arrays import products
-from structsvm.online.clicklog import ClickLog, Header, Line, Lines, numbered_lines, refuse_disagreement
+from structsvm.online.clicklog import (
+    ClickLog,
+    Header,
+    Id,
+    Lines,
+    Logged,
+    numbered_lines,
+    places_of,
+    refuse_disagreement,
+)
 from structsvm.online.impressions.shown import Shown
 from structsvm.online.interleaving.by_name import NAMES, interleaver
 from structsvm.online.interleaving.crediting import Credits, credit_lists, differences, pairs_of
@@ -179,7 +188,8 @@ def read_credits(
     n_lines = n_bytes = 0
     for k, lines in enumerate(numbered_lines(path, max_expansion), 1):
         for number, raw in lines:
-            reader.add(number, parser.read(number, raw), raw)
+            line = parser.read(number, raw)
+            reader.add(number, line, line.impression, raw)
         n_bytes += sum(len(raw) for _, raw in lines) + len(lines)
         if k % _BLOCKS == 0:
             reader.credit()
@@ -204,7 +214,7 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
     """
     reader = _Reader(log.source, "no_click", cluster, weights)
     for k, impression in enumerate(log.impressions):
-        reader.add(log.numbers[k] if log.numbers else k, Line.of(impression))
+        reader.add(log.numbers[k] if log.numbers else k, impression, impression.shown.impression)
         if k % _IN_MEMORY == _IN_MEMORY - 1:
             reader.credit()
     reader.credit()
@@ -251,21 +261,21 @@ class _Reader:
         self.content = array("q")  # hashes of the content of lines with an id, and of the text of other lines
         self.n_same = 0
 
-    def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
-        """Add one impression."""
-        if not self.header.admit(number, line):
+    def add(self, number: int, one: Logged, name: Id | None, raw: bytes | None = None) -> None:
+        """Add an impression and its id."""
+        if not self.header.admit(number, one):
             return
-        shown, about = line.shown, line.about
+        shown = one.shown
         # the rankers agree, so there is nothing to credit
-        if about.same:
+        if one.same:
             self.n_same += 1
             return
         if self.method is None:
             if shown.method not in NAMES:
                 problem = f"method: expected one of {', '.join(NAMES)}, got {shown.method!r:.80}"
                 raise BadInput(f"{self.source}{number}", problem)
-            self.method, self.n_rankers = interleaver(shown.method), len(about.among or ()) or shown.n_rankers
-            if about.among and self.weights is not None:
+            self.method, self.n_rankers = interleaver(shown.method), len(one.among or ()) or shown.n_rankers
+            if one.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
             self.pairs = list(combinations(range(self.n_rankers), 2))
             # the columns of two rankers that are never compared stay empty
@@ -273,16 +283,14 @@ class _Reader:
             self.met = [[np.empty(0, dtype=np.int64)] for _ in self.pairs]
         if self.cluster is not None or self.n_taken < _LOOKED_AT:
             for by, ids in self.ids.items():
-                ids.append(_hash(about.user if by == "user" else about.session))
+                ids.append(_hash(one.user if by == "user" else one.session))
         self.n_taken += 1
         if self.weights is not None:
-            impression = line.impression()
             try:
-                features = [click_features(impression, i, j) for i, j in self.pairs]
+                features = [click_features(one, i, j) for i, j in self.pairs]
             except ValueError as error:
                 raise BadInput(f"{self.source}{number}", f"{error}") from None
             self.psi.append(np.array(features))
-        name = line.name
         if name is not None:
             # equal lists share one Shown object (see Lines), so its id is a fast key for its hash
             if id(shown) not in self.said:
@@ -291,16 +299,16 @@ class _Reader:
                 # the reference to ``shown`` keeps its id unique
                 self.said[id(shown)] = shown, hash((shown.documents, shown.evidence))
             said = self.said[id(shown)][1]
-            content = hash((said, line.clicks or (), about.query, about.session, about.user))
+            content = hash((said, one.clicks or (), one.query, one.session, one.user))
         else:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
-        if about.among:
-            self.duels.append(tuple(map(about.among.index, about.rankers)))
+        if one.among:
+            self.duels.append(tuple(map(one.among.index, one.rankers)))
         self.records.append(shown)
-        self.places.append(line.places())
+        self.places.append(places_of(one))
         self.numbers.append(number)
         self.names.append(_hash(name))
-        self.clicked.append(bool(line.clicks))
+        self.clicked.append(bool(one.clicks))
         self.content.append(content)
 
     def credit(self) -> None:

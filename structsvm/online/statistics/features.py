@@ -7,7 +7,7 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import dot
-from structsvm.online.clicklog import ClickLog, Impression
+from structsvm.online.clicklog import ClickLog, Impression, Logged
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.protocols import Float
 
@@ -40,7 +40,7 @@ def most_features(weights: Float, n_clicks: float) -> float:
     return dot(np.abs(weights), _GROWING * n_clicks + _BOUNDED)
 
 
-def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
+def click_features(impression: Logged, own: int = 0, other: int = 1) -> Float:
     """Return ``Phi(q, C_own, C_other)``: fourteen features of the clicks of team ``own`` minus those of ``other``.
 
     An attribute that is not logged counts as absent. Ranks of later pages continue those of the previous page

@@ -10,10 +10,12 @@ import time
 from importlib.resources import files
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from structsvm.live.contract.bodies import Report
 from structsvm.live.experiment.service import Service
 from structsvm.live.web.endpoints import endpoint
 from structsvm.live.web.openapi import document
@@ -30,18 +32,17 @@ def routes(service: Service) -> list[Route]:
     """Return the routes of the pages."""
 
     async def overview(request: Request) -> Response:
-        known = await service.experiments()
         reports = []
-        for one in known:
+        for one in await service.experiments():
             try:
-                reports.append(await service.report(one["key"]))
+                reports.append(plain(await service.report(one["key"])))
             except Exception:  # a failing experiment does not hide the others
                 log.exception("structsvm live: no report of %s", one["key"])
                 reports.append({"experiment": one})
         return HTMLResponse(overview_page(reports, now_ms=1000 * time.time(), refresh=_refresh(request)))
 
     async def experiment(request: Request) -> Response:
-        found = await service.report(request.path_params["key"])
+        found = plain(await service.report(request.path_params["key"]))
         # in a thread, as drawing a figure for the first time would delay other requests
         options: Any = {"now_ms": 1000 * time.time(), "refresh": _refresh(request)}
         text = await asyncio.to_thread(experiment_page, found, **options)
@@ -64,6 +65,12 @@ def routes(service: Service) -> list[Route]:
 
 
 _ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"><circle cx="1" cy="1" r="1"/></svg>'
+
+
+def plain(report: Report) -> dict[str, Any]:
+    """Return a report as plain values, as clients of the API get it."""
+    values: dict[str, Any] = msgspec.to_builtins(report)
+    return values
 
 
 def _refresh(request: Request) -> int | None:

@@ -4,7 +4,9 @@ The ranker with the larger credit wins a comparison. With ``by_difference``, it 
 difference in credit divided by the largest possible difference. All other comparisons are ties.
 
 The state of a random stream is a number that functions take and return. For an array, Numba would count references at
-each call, which takes twice as long as the remaining work.
+each call, which takes twice as long as the remaining work. These streams differ from the NumPy generators by which
+:mod:`~structsvm.online.interleaving.merging` draws lists: with one kind of stream for both, either the simulations or
+the lists of a seed would change.
 """
 
 from typing import Any, NamedTuple
