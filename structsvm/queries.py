@@ -17,11 +17,11 @@ from scipy import sparse
 
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.names import QID
-from structsvm.common.rows import check_offsets as check_offsets
-from structsvm.common.rows import check_sparse as check_sparse
-from structsvm.common.rows import first_beyond as first_beyond
-from structsvm.common.rows import refuse_first as refuse_first
-from structsvm.common.rows import warn_user as warn_user
+from structsvm.common.row_checks import check_offsets as check_offsets
+from structsvm.common.row_checks import check_sparse as check_sparse
+from structsvm.common.row_checks import first_beyond as first_beyond
+from structsvm.common.row_checks import refuse_first as refuse_first
+from structsvm.common.row_checks import warn_user as warn_user
 from structsvm.common.tables.ids import first_inexact, id_texts
 from structsvm.protocols import Float, Int
 

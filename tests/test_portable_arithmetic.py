@@ -48,7 +48,7 @@ ALLOWED = {
     "online/statistics/click_weights.py: np.einsum": "minimised by SciPy, whose own products are LAPACK's",
     "online/statistics/conversions.py: np.logaddexp": "adds SciPy's beta functions, whose last digits may differ, too",
     "online/statistics/sample_size.py: math.log2": "a number of queries, which is rounded up",
-    "trainers/rows.py: queries @ stored": "which features a query has: truth values",
+    "trainers/row_kernels.py: queries @ stored": "which features a query has: truth values",
 }
 
 

@@ -83,7 +83,7 @@ def test_no_qid_is_one_query():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 7])
 def test_first_value_that_is_not_finite_is_found(monkeypatch, value, as_sparse, dtype, width):
-    monkeypatch.setattr("structsvm.common.rows._CHUNK_BYTES", 64)
+    monkeypatch.setattr("structsvm.common.row_checks._CHUNK_BYTES", 64)
     X = np.ones((50, width), dtype=dtype)
     X[::3] = 0
     assert first_beyond(sparse.csr_matrix(X) if as_sparse else X) is None
@@ -190,7 +190,7 @@ def fits(X):
 @pytest.mark.parametrize("chunk", [8, 1 << 20])
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
 def test_indices_are_refused_exactly_where_they_lead_out_of_the_matrix(monkeypatch, kind, chunk):
-    monkeypatch.setattr("structsvm.common.rows._CHUNK_BYTES", chunk)
+    monkeypatch.setattr("structsvm.common.row_checks._CHUNK_BYTES", chunk)
     rng = np.random.default_rng(0)
     seen = {True: 0, False: 0}
     for _ in range(300):

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput, check_whole, counted
-from structsvm.common.rows import check_sparse
+from structsvm.common.row_checks import check_sparse
 from structsvm.protocols import Float, Int
 
 Kind = Literal["text", "tokens", "counts", "similarity"]

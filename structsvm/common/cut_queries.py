@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.names import QID
-from structsvm.common.rows import warn_user
+from structsvm.common.row_checks import warn_user
 
 _TRAINED_ON: WeakKeyDictionary[Any, NDArray[Any]] = WeakKeyDictionary()
 """Query ids of each model's training part, kept from ``fit`` until the model is scored."""

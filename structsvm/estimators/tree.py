@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from structsvm.common.checks import BadInput, check_C, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import feature_names
-from structsvm.common.rows import warn_user
+from structsvm.common.row_checks import warn_user
 from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
     FittedRanker,

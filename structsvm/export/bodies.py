@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.extras import needed
-from structsvm.common.rows import warn_user
+from structsvm.common.row_checks import warn_user
 from structsvm.export.target import Target
 
 _LARGEST_SOLR_MODEL = 900_000

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
-from structsvm.common.rows import warn_user
+from structsvm.common.row_checks import warn_user
 from structsvm.export import ranking_expressions
 from structsvm.export.linear import FeatureNames, engine_names, linear_form
 from structsvm.export.names import check_feature_names

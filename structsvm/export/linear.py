@@ -8,7 +8,7 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import combine, dot, products
-from structsvm.common.rows import warn_user
+from structsvm.common.row_checks import warn_user
 from structsvm.export.pipelines import affine_steps, scores_of
 from structsvm.export.target import HUGE, TINY
 from structsvm.protocols import Float

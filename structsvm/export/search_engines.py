@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import replacing
-from structsvm.common.rows import warn_user
+from structsvm.common.row_checks import warn_user
 from structsvm.export.bodies import as_json, import_onnx, onnx_model, solr_feature, solr_model, vespa_profile
 from structsvm.export.checking import compare_scores
 from structsvm.export.linear import FeatureNames, LinearForm, check_figures, engine_names, linear_form

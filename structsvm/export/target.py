@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
-from structsvm.common.rows import warn_user
+from structsvm.common.row_checks import warn_user
 
 Unmatched = Literal["auto", "zero", "missing"]
 

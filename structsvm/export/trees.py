@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
-from structsvm.common.rows import warn_user
+from structsvm.common.row_checks import warn_user
 from structsvm.export.bodies import as_json, import_onnx, onnx_model, solr_feature, solr_model
 from structsvm.export.target import HUGE, SOLR_SLACK, Target, below_slack, power_without_slack
 from structsvm.features.forest import Forest, Tree

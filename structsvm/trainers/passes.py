@@ -21,7 +21,7 @@ from structsvm.common.machine import count_threads
 from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Cut, Float, Int, Problem, Separator
 from structsvm.queries import check_offsets, unit_weights
-from structsvm.trainers.rows import rows_of, support_of
+from structsvm.trainers.row_kernels import rows_of, support_of
 
 _Answer = Callable[[Float, int, int, Float, Float], None]
 """Function that fills one loss per query and one coefficient per row from the scores of queries ``first:last``, with

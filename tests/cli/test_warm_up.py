@@ -4,7 +4,7 @@ from structsvm.cli import main, warm_up
 
 
 def test_it_says_where_code_is_kept_and_goes_on_without_an_extra(capsys, monkeypatch):
-    import structsvm.trainers.rows  # noqa: F401
+    import structsvm.trainers.row_kernels  # noqa: F401
 
     def trees():
         raise ImportError("lightgbm: the package is not installed")

@@ -13,9 +13,9 @@ from structsvm import SVMMap
 rng = np.random.default_rng(0)
 X, qid = rng.normal(size=(300, 4)), np.repeat(np.arange(30), 10)
 SVMMap(C=10.0).fit(X, (X[:, 0] > 1).astype(int), qid=qid)
-from structsvm.trainers import block_dual, rows
+from structsvm.trainers import block_dual, row_kernels
 from structsvm.oracles import average_precision
-kernels = [v for m in (block_dual, rows, average_precision) for v in vars(m).values() if hasattr(v, "stats")]
+kernels = [v for m in (block_dual, row_kernels, average_precision) for v in vars(m).values() if hasattr(v, "stats")]
 print(sum(sum(k.stats.cache_misses.values()) for k in kernels), sum(sum(k.stats.cache_hits.values()) for k in kernels))
 """
 

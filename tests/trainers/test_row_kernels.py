@@ -6,7 +6,7 @@ from scipy import sparse
 
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.protocols import CompiledRows
-from structsvm.trainers.rows import rows_of, support_of
+from structsvm.trainers.row_kernels import rows_of, support_of
 from tests.refusing import rejected
 
 OFFSETS = np.array([0, 3, 4, 11, 20])
