@@ -130,6 +130,7 @@ def test_fits_and_simulations_are_the_same_without_any_private_name(room, tmp_pa
         assert run(room, hidden, NUMBA_CACHE_DIR=str(tmp_path / "kept")) == expected, missing
 
 
+@pytest.mark.slow
 def test_locators_of_the_user_leave_nothing_stale(room, run):
     name = "numba.core.caching.InTreeCacheLocator"  # read by Numba from 0.62 on
     assert run(room, NUMBA_CACHE_LOCATOR_CLASSES=name)[0] == "21"
@@ -137,6 +138,7 @@ def test_locators_of_the_user_leave_nothing_stale(room, run):
     assert run(room, NUMBA_CACHE_LOCATOR_CLASSES=name)[0] == "31"
 
 
+@pytest.mark.slow
 def test_an_edit_in_a_folder_that_is_called_is_noticed(room, run):
     other = room.parent / "other"
     other.mkdir()
@@ -210,12 +212,14 @@ def test_where_code_is_kept_is_said_once_and_only_if_it_is_not_beside_the_packag
         assert said[3:] == ([] if kept and process else place.split())
 
 
+@pytest.mark.slow
 def test_code_in_folders_that_cannot_be_written_is_found(room, run):
     assert run(room, NUMBA_CACHE_DIR="") == ["21", "0"]
     script = "from structsvm.common import kernel\nkernel._writable = lambda folder: False\n" + RUN
     assert run(room, script, NUMBA_CACHE_DIR="", XDG_CACHE_HOME="nowhere") == ["21", "1"]
 
 
+@pytest.mark.slow
 def test_kernels_run_if_the_cache_cannot_be_written(room, run):
     full = (
         "import warnings\nfrom structsvm.common import kernel\n"
