@@ -326,18 +326,6 @@ def test_ctrl_c_keeps_the_old_model_until_there_is_a_better_one_than_none(
     assert sorted(path.name for path in Path().iterdir()) == ["data.store", "m.npz"]
 
 
-def test_ctrl_c_while_options_are_read_is_said(cli, monkeypatch):
-    from structsvm.estimators import linear
-
-    class Scales(tuple):
-        def __contains__(self, scale):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(linear, "SCALES", Scales())
-    assert cli.code("train data.store -o m.npz") == 130
-    assert "structsvm: interrupted; nothing was written" in cli.err
-
-
 def test_help_starts_at_once_and_names_every_command(python):
     heavy = {"numba", "sklearn", "scipy", "matplotlib", "pandas"}
     heavy |= {"starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client", "psycopg"}

@@ -90,19 +90,3 @@ def test_no_scheduler(cli, monkeypatch):
     monkeypatch.setattr("structsvm.cli.dask._SECONDS", 0.5)
     said = cli.refuses("train all.store -o m.npz --dask tcp://127.0.0.1:9")
     assert "--dask tcp://127.0.0.1:9: expected a scheduler, got no answer" in said
-
-
-def test_workers_that_end_late_do_not_fail_a_command_that_is_done(cli, monkeypatch):
-    from distributed import LocalCluster
-
-    class Slow(LocalCluster):
-        def __init__(self, **options):
-            super().__init__(processes=False, n_workers=1, **options)
-
-        def close(self, timeout=None):
-            super().close(timeout)
-            raise TimeoutError
-
-    monkeypatch.setattr("distributed.LocalCluster", Slow)
-    cli("train all.store -o m.npz --dask local")
-    assert structsvm.load("m.npz").fit_.converged

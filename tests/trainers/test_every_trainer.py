@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 
 from structsvm.readers import make_ranking
 from structsvm.trainers.block_dual import BlockDual, cache_size
@@ -12,9 +11,7 @@ from structsvm.trainers.contract import Options, Start
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import sample
 from structsvm.trainers.path import fit_path, train
-from structsvm.trainers.segment_search import sampled_factor
 from tests.refusing import refused, rejected, rejections
 from tests.trainers.problems import (
     LOSS_NAMES,
@@ -291,24 +288,6 @@ def test_descent_ahead_gives_the_same_bytes_for_any_number_of_threads(monkeypatc
     check_same_bytes(fits)
 
 
-@pytest.mark.parametrize("C", [0.1, 10.0])
-@pytest.mark.parametrize("off", [0.85, 0.95, 1.0, 1.1])
-def test_length_of_the_weights_from_a_sample_is_the_best_on_that_sample(C, off):
-    problem = make_problem(n_queries=2048, seed=5)
-    w = off * frank_wolfe(problem, C).w
-    rows = np.concatenate([np.arange(first, last) for first, last, *_ in sample(problem, w)])
-    assert 256 <= rows.shape[0] < 300
-    assert rows[-1] >= 2048 * 7 // 8  # spread over all queries
-
-    def value_of(factor):
-        loss, joint = np.empty(2048), np.empty((2048, 5))
-        problem.query_cuts(factor * w, 0, 2048, loss, joint)
-        return 0.5 * factor**2 * (w @ w) + C * (loss - joint @ (factor * w))[rows].mean()
-
-    best = minimize_scalar(value_of, bounds=(0.01, 30), method="bounded", options={"xatol": 1e-6})
-    assert value_of(sampled_factor(problem, C, w)) == pytest.approx(best.fun, rel=5e-4)  # two secant steps
-
-
 @pytest.mark.parametrize("max_passes", range(1, 8))
 @pytest.mark.parametrize(
     ("loss", "n_queries", "C"), [("map", 30, 300.0), ("mrr", 1200, 1e4)], ids=["sweeps", "Newton steps"]
@@ -319,9 +298,3 @@ def test_frank_wolfe_makes_no_pass_too_many_and_always_measures(loss, n_queries,
         fit = frank_wolfe(problem, C, Options(tol=1e-12, max_passes=max_passes))
     assert fit.n_passes == max_passes
     assert fit.primal == pytest.approx(objective(problem, C, fit.w), rel=1e-12)
-
-
-def test_many_queries_need_one_descent_and_one_certificate():
-    problem = make_problem(n_queries=10_000, seed=6)
-    for C in (0.1, 1.0, 10.0):
-        assert frank_wolfe(problem, C, Options(tol=1e-3)).n_passes <= 3

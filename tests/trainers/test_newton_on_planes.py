@@ -9,10 +9,9 @@ from structsvm.trainers import newton_on_planes as module
 from structsvm.trainers.block_dual import BlockDual
 from structsvm.trainers.contract import Options, Start
 from structsvm.trainers.frank_wolfe import frank_wolfe, pays
-from structsvm.trainers.newton_on_planes import Segment, minimise
+from structsvm.trainers.newton_on_planes import minimise
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.plane_cache import Planes
-from structsvm.trainers.segment_search import between
 from tests.trainers.problems import LOSS_NAMES, bind, check_same_bytes, objective
 
 
@@ -245,31 +244,6 @@ def test_support_of_each_query_gives_the_same_optimum():
     a, b = frank_wolfe(wide, 1e3, Options(tol=1e-5)), frank_wolfe(narrow, 1e3, Options(tol=1e-5))
     assert a.primal == pytest.approx(b.primal, rel=1e-5)
     np.testing.assert_allclose(a.w[column], b.w, atol=1e-2 * np.abs(b.w).max())
-
-
-def test_slopes_of_a_segment_are_those_of_the_maximum():
-    planes = random_planes(1)
-    rng = np.random.default_rng(2)
-    w, step = rng.normal(size=4), rng.normal(size=4)
-    segment = Segment(planes, w, step)
-    for t in (0.0, 0.3, 1.0):
-        x = w + t * step
-        numeric = (maximum(planes, x + 1e-6 * step) - maximum(planes, x - 1e-6 * step)) / 2e-6
-        assert planes.cap @ segment.slopes(t) + x @ step == pytest.approx(numeric, abs=1e-6)
-
-
-def test_between_finds_the_best_point_of_the_segment_within_the_error_of_its_sample():
-    problem = make_problem(n=2048)
-    state = BlockDual(problem, 100.0)
-    best = frank_wolfe(problem, 100.0, Options(tol=1e-4), Start(kept={"dual": state})).w
-    off = np.random.default_rng(0).normal(size=6) * 0.3 * np.linalg.norm(best)
-    start, end = best - 0.3 * off, best + 0.7 * off
-    state.certify(problem, start)
-    grid = [objective(problem, 100.0, start + t * (end - start)) for t in np.linspace(0, 1, 101)]
-    found = objective(problem, 100.0, between(problem, 100.0, state.planes, start, end))
-    assert found <= min(grid) + 0.05 * (min(grid[0], grid[-1]) - min(grid))
-    few = make_problem(n=1023)
-    np.testing.assert_array_equal(between(few, 1.0, BlockDual(few, 1.0).planes, start, end), end)
 
 
 @pytest.mark.parametrize(("n", "loss"), [(1200, "mrr"), (1200, "map"), (60, "ndcg@5")])

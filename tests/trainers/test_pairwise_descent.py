@@ -217,32 +217,6 @@ def test_step_is_minus_the_gradient(loss, n_views):
     np.testing.assert_allclose(step, -gradient, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_matrix])
-def test_mean_squared_norms_are_those_of_the_pairs(make_rows):
-    X, y, index, _ = indexed()
-    columns = split(6, 2)
-    a, b = draw_pairs(index, 5, 0, 50_000)
-    for labels, factor in ((None, 1.0), (y, y[a] - y[b])):
-        found = mean_squared_norms(make_rows(X), index, Views.of(columns), 0, labels)
-        norms = [factor**2 * ((X[a] - X[b])[:, c] ** 2).sum(axis=1) for c in columns]
-        assert found == pytest.approx(np.mean(norms, axis=1), rel=0.1)
-
-
-@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_matrix])
-def test_grades_twice_as_far_apart_are_rows_twice_as_long(make_rows):
-    """The hinge depends on a pair only through ``y p``."""
-    X, y, index, _ = indexed()
-    views = Views.of(split(6, 2))
-    weights = [
-        descend(
-            make_rows(rows), labels, index, views, start(views, 0), 500, eta_0=np.ones(2), lam=0.1
-        ).direction
-        for rows, labels in ((X, 2 * y), (2 * X, y), (X, y))
-    ]
-    assert (weights[0] == weights[1]).all()
-    assert (weights[0] != weights[2]).any()
-
-
 def test_descent_continues_bit_for_bit():
     X, y, index, unlabeled = indexed()
     views = Views.of(split(6, 2))

@@ -11,7 +11,6 @@ from experiments._position_ndcg import PositionNDCG
 from structsvm.common.checks import BadInput
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.oracles import get_oracle
-from structsvm.qp import get_solver
 from structsvm.trainers.blocks import Blocks
 from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.partitioned import (
@@ -20,7 +19,6 @@ from structsvm.trainers.partitioned import (
     fit_path_partitioned,
     train_partitioned,
 )
-from structsvm.trainers.partitioned.columns import Column, Columns
 from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
@@ -238,70 +236,6 @@ def test_a_block_is_the_weighted_mean_of_its_queries(size):
         if weights[rows].any():
             assert got[b] == pytest.approx(np.average(loss[rows], weights=weights[rows]))
             np.testing.assert_allclose(got_joint[b], np.average(joint[rows], weights=weights[rows], axis=0))
-
-
-def test_columns_are_dual_points_of_the_partition():
-    """Check by hand that columns are convex combinations of planes, for each partition and call."""
-    data = make_data()
-    problem = bind(data)
-    rng = np.random.default_rng(0)
-    part = split(data, [20])[1]
-    task = Task(7.0, 0.5, 40 / 60, None)
-    for _ in range(4):
-        w, own, point = rng.normal(size=(3, 5))
-        _, descended = part.descend(task, w, own, None)
-        slack, cut, best = part.certify(task, point, w, own, 1e-3)
-        for column in (descended, cut, best):
-            for v in rng.normal(size=(20, 5)):
-                loss, joint = np.empty(40), np.empty((40, 5))
-                problem.query_cuts(v, 20, 60, loss, joint)
-                hinges = 7.0 / 60 * (loss - joint @ v).sum()
-                assert column.loss - column.joint @ v <= hinges * (1 + 1e-12)
-        loss, joint = np.empty(40), np.empty((40, 5))
-        problem.query_cuts(point, 20, 60, loss, joint)
-        assert slack == pytest.approx(7.0 / 60 * (loss - joint @ point).sum(), rel=1e-12)
-        assert cut.loss - cut.joint @ point == pytest.approx(slack, rel=1e-9)
-
-
-def test_the_mix_is_the_small_dual():
-    rng = np.random.default_rng(0)
-    columns = Columns(3, 4)
-    fresh = [(int(k), Column(float(rng.random()), rng.normal(size=4), 0.0)) for k in rng.integers(3, size=9)]
-    for some in (fresh[:4], fresh[4:]):
-        columns.add(some)
-        columns.solve(get_solver("active_set"), 1e-12)
-    J, b = np.array([c.joint for _, c in fresh]), np.array([c.loss for _, c in fresh])
-    group = np.array([k for k, _ in fresh])
-    exact = get_solver("active_set")(J @ J.T, b, group, np.ones(3), tol=1e-12)
-    assert columns.value == pytest.approx(exact.value, rel=1e-9)
-    np.testing.assert_allclose(columns.own.sum(axis=0), columns.w)
-    columns.rescale(2.0)
-    columns.solve(get_solver("active_set"), 1e-12)
-    again = get_solver("active_set")(4 * J @ J.T, 2 * b, group, np.ones(3), tol=1e-12)
-    assert columns.value == pytest.approx(again.value, rel=1e-9)
-
-
-def test_the_slope_between_two_points_is_that_of_all_queries_where_all_are_sampled():
-    """Cached planes with a sample of all queries give the true slope, whatever the planes."""
-    data, C, rng = make_data(), 3.0, np.random.default_rng(0)
-    problem = bind(data)
-    w, step = rng.normal(size=5), rng.normal(size=5)
-    for known in (False, True):
-        parts = split(data, [10, 40])
-        tasks = [Task(C, 0.25, len(part._weights) / 60, None) for part in parts]
-        if known:
-            for part, task in zip(parts, tasks, strict=True):
-                part.descend(task, np.zeros(5), np.zeros(5), None)
-        for t in (0.3, 1.0):
-            answers = [part.along(task, w, step, t, 60) for part, task in zip(parts, tasks, strict=True)]
-            model, share, above = (sum(one) for one in zip(*answers, strict=True))
-            assert share == pytest.approx(1.0)
-            true = -C * float(problem.cut(w + t * step).joint @ step)
-            assert model - C * above / share == pytest.approx(true, rel=1e-9)
-            assert known == (model != 0.0)
-    for part, task in zip(parts, tasks, strict=True):
-        model, share, above = part.along(task, w, step, 0.0, 60)
-        assert (share, above) == (0.0, 0.0)
 
 
 def test_certificates_along_segments_where_rounds_bring_little():

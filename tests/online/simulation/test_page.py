@@ -4,10 +4,9 @@ import re
 from xml.etree import ElementTree
 
 import numpy as np
-import pytest
 
 from structsvm.online import PreferenceMatrix, simulate
-from structsvm.online.simulation.page import duel_map, headline, leaders, results_table, simulation_page
+from structsvm.online.simulation.page import headline, leaders, results_table, simulation_page
 from structsvm.online.simulation.play import Simulation
 from tests.refusing import rejected
 
@@ -37,20 +36,6 @@ def test_page_is_well_formed_and_loads_nothing() -> None:
     assert not re.search(r"https?://|<script|@import|url\((?!#)", text)
 
 
-def test_numbers_of_the_table_are_those_of_the_runs() -> None:
-    results = runs()
-    columns, rows, best = results_table(results)
-    assert len(columns) == len(rows[0])
-    ends = {name: run.mean()[-1] for name, run in results.items()}
-    assert best is None
-    assert leaders(results)[0] == min(ends, key=ends.get)  # type: ignore[arg-type]
-    for row in rows:
-        assert float(row[1].replace(",", "")) == pytest.approx(ends[row[0]], rel=0.01)
-        low, high = (float(v.replace(",", "")) for v in row[2].split(" to "))
-        assert low <= ends[row[0]] <= high
-        assert row[3] == f"{int(results[row[0]].correct[:, -1].sum())} of 3"
-
-
 def fake(*ends: float) -> Simulation:
     """Return runs of a pair of arms that end with the given regrets."""
     regret = np.array(ends)[:, None]
@@ -76,21 +61,6 @@ def test_the_headline_follows_the_intervals() -> None:
     # intervals that touch overlap, equal ones too
     assert leaders({"a": fake(5, 5), "b": fake(5, 5)}) == ["a", "b"]
     assert leaders({"a": fake(5, 5), "b": fake(5.001, 5.001)}) == ["a"]
-
-
-def test_heat_map_counts_pairs_once_and_orders_arms() -> None:
-    duels = np.array([[7, 30, 0], [0, 0, 3], [0, 0, 0]])
-    shown = duel_map(duels, [1, 0, 2], title="x", names=["a", "b", "c"])
-    assert (shown.n_never, shown.n_pairs, shown.most, shown.arms) == (1, 3, 30, ["b", "a", "c"])
-    assert [row[0] for row in shown.pairs] == ["b and a", "a alone", "b and c"]
-    assert [row[2] for row in shown.pairs] == ["75.0%", "17.5%", "7.5%"]
-    np.testing.assert_allclose(np.expm1(shown.shares[0] * np.log1p(30)), [0, 30, 3])
-    many = duel_map(np.zeros((20, 20), dtype=int), range(20), title="x")
-    assert ", ".join(many.arms) == "0, 1, 2, 3, 4, 5, 6, …, 19"
-    assert duel_map(np.zeros((3, 3), dtype=int), [0, 1, 2], title="x").n_never == 3
-    text = page(runs(), names=["a", "b", "c"])
-    assert "pairs were never compared" in text
-    assert "best first\n(" in text
 
 
 def test_nothing_to_report_is_refused() -> None:
