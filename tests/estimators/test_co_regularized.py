@@ -111,25 +111,6 @@ def test_views_by_name_and_overlapping(data):
     assert (named.coef_[3:] == 0).all()
 
 
-def test_agreement_helps_where_views_agree_on_the_truth():
-    """The two views have independent noise; there are few labelled and many unlabelled queries."""
-    rng = np.random.default_rng(0)
-    n_queries, n = 400, 20
-    truth = rng.normal(size=n_queries * n)
-    qid = np.repeat(np.arange(n_queries), n)
-    weights = rng.normal(size=(2, 15))
-    X = np.hstack([truth[:, None] * w + rng.normal(scale=4.0, size=(truth.shape[0], 15)) for w in weights])
-    y = (truth > 1).astype(float)
-    unlabeled = qid >= 4
-    test = qid >= 300
-    scores = []
-    for mu in (0.0, 0.1):
-        model = CoRegularizedSGD([range(15), range(15, 30)], mu=mu, lam=1e-2, n_steps=50_000, random_state=0)
-        model.fit(X[~test], y[~test], qid=qid[~test], unlabeled=unlabeled[~test])
-        scores.append(model.score(X[test], y[test], qid=qid[test]))
-    assert scores[1] > scores[0] + 0.01
-
-
 def test_grid_search_with_unlabeled_rows(data):
     unlabeled = data.qid % 4 == 0
     more = make_ranking(10, 15, 6, random_state=3)

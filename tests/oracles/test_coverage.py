@@ -151,14 +151,6 @@ def test_budget():
     rejected("costs", budgeted, one.coverage, benefits, values, np.zeros(one.n), 1.0)
 
 
-def test_the_budget_safeguard_is_needed():
-    """With gain per cost alone, a cheap word would be chosen and leave no room for a long text."""
-    coverage = FEATURES.coverage(CandidateSet(np.array([[1] + [0] * 100, [0] + [1] * 100])))
-    costs = np.array([0.1, 100.0])
-    assert budgeted(coverage, np.ones(6), np.zeros(2), costs, 100.0).chosen.tolist() == [1]
-    assert budgeted(coverage, np.ones(6), np.zeros(2), costs, 100.1).chosen.tolist() == [0, 1]
-
-
 def missed(loss, one):
     """Return the loss of the first documents of a ranking, as in :class:`CoverageProblem`."""
     gain = SubtopicGain(one.labels.astype(float), loss)
