@@ -34,7 +34,7 @@ class Learning(Group):
     ] = None
     weights_for: Annotated[
         str | None,
-        "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
+        "Choose weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
         "table with columns of query ids, labels and scores, whose empty cells stand for documents that a list lacks.",
     ] = None
     features: Annotated[
@@ -44,7 +44,8 @@ class Learning(Group):
     relevance: Annotated[float, "Lowest grade of a relevant document."] = 1.0
     loss: Annotated[
         str | None,
-        "One of {losses}; k is any cut-off, as in ndcg@10. (default: map; ndcg@10 with --weights-for)",
+        "One of {losses}; k is any cut-off, as in ndcg@10. (default: map). With --weights-for "
+        "the measure that chooses. (default: ndcg@10)",
     ] = None
     depth: Annotated[
         int | None,
@@ -173,7 +174,7 @@ def _print_weights(
     columns: Ids,
     as_json: bool,
 ) -> None:
-    """Learn weights of a hybrid query; print them with advice, and the query for the engine."""
+    """Choose weights of a hybrid query; print them with advice, and the query for the engine."""
     from structsvm.estimators import hybrid_weights
 
     files = [path for path, _ in runs]
@@ -186,12 +187,15 @@ def _print_weights(
         _check_no_table(learning, columns)
     if table == (qrels is not None):
         raise BadInput("--qrels", "required for runs, not allowed for a table", "a table has labels")
-    depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
+    depth, measure = learning.depth or 100, learning.loss or "ndcg@10"
+    oracles.get_oracle(measure)  # raises an error about --loss
     with working("reading") as status:
         lists: Any = _read_lists(source, columns, learning.features) if table else _read(runs, depth, status)
         status.update("learning")
         judgments = None if qrels is None else readers.read_qrels(qrels)
-        result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
+        result = hybrid_weights(
+            lists, judgments, to=to, depth=depth, measure=measure, random_state=learning.seed
+        )
     for line in () if as_json else str(result).splitlines():
         note(line)
     if output is not None:

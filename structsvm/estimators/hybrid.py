@@ -1,46 +1,49 @@
-"""``hybrid_weights``: learn the weights of a hybrid query from judged queries, for the fusion of a search engine."""
+"""``hybrid_weights``: choose the weights of a hybrid query by judged queries, for the fusion of a search engine."""
 
+import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.records import plain
-from structsvm.estimators.cross_validation import StructuralRankerCV
-from structsvm.estimators.structural import StructuralRanker
+from structsvm.estimators.choosing_C import crossed_by
+from structsvm.estimators.linear import linear_scores
 from structsvm.export.hybrid import ENGINES
 from structsvm.export.names import check_feature_names
 from structsvm.features.hybrid import clause_columns
 from structsvm.metrics import evaluate
 from structsvm.metrics.estimates import Estimate, estimate_of
+from structsvm.metrics.evaluation import check_distinguishes, distinguishes
+from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import Comparison
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, offsets_of
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import Candidates, candidates, runs_by_name
 from structsvm.readers.runs import Run
-from structsvm.trainers.certificate import NothingLearnedWarning
 
-_PULL = 3.0
-"""Factor of an additional column, the sum of the scores of all clauses; its weight is added to that of each clause.
-
-A larger factor draws the weights towards equality. A few dozen queries do not determine the weights of two lists: on
-TREC DL 2020, weights learned without this column are worse than equal weights.
-"""
 _FEWEST = 5
+"""Number of folds, and smallest number of queries."""
+_SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+"""Candidates lie on the lines from equal weights to each list alone, at these distances.
+
+Their averages over resampled queries can be any weights. ``experiments/hybrid_weights.py`` compares them with weights
+that a ranking loss learns, and with the best candidate, which depends more on the sample."""
+_EQUAL = 1e-9
+"""Means that differ by less are equal; the earlier candidate, with more equal weights, is chosen."""
 _ZEROS = 0.05
 """Fraction of zeros in a column without missing values above which the zeros probably stand for documents missing from
 the list."""
-_GRID = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 
 
 @dataclass(frozen=True, eq=False)
 class HybridWeights:
-    """Weights of a hybrid query, and a comparison with equal weights.
+    """Weights of a hybrid query, and comparisons with equal weights, RRF and the best single list.
 
     Attributes
     ----------
@@ -49,15 +52,14 @@ class HybridWeights:
     names : tuple of str
         Names of the clauses.
     weights, lower, upper : ndarray of float64, shape (n_clauses,)
-        Weights, which are >= 0 and sum to 1, and the bounds of their 95 % intervals over resampled queries, at the
-        selected C.
-    C : float
-        Trade-off selected by cross-validation.
+        Weights, which are >= 0 and sum to 1, and the bounds of the central 95 % of the weights chosen on resampled
+        queries.
     estimate : Estimate
-        Estimated score of learned weights on new queries; see :meth:`structsvm.StructuralRankerCV.estimate`.
+        Estimated score of weights chosen in this way on new queries: each query counts with weights chosen on the
+        queries of other folds.
     against : dict of str to Comparison
         Comparisons on the same queries with "equal weights", "RRF" (sums of reciprocal ranks with k = 60) and the "best
-        single list"; there is no p-value for fewer than 10 queries.
+        single list", which is chosen on other folds as well; there is no p-value for fewer than 10 queries.
     best_list : str
         Name of the clause that ranks these queries best on its own.
     n_queries, depth, k : int
@@ -73,7 +75,6 @@ class HybridWeights:
     weights: Float
     lower: Float
     upper: Float
-    C: float
     estimate: Estimate
     against: dict[str, Comparison]
     best_list: str
@@ -89,7 +90,6 @@ class HybridWeights:
             {
                 "to": self.to,
                 "weights": [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)],
-                "better": self.better,
                 "advice": self.advice,
                 "measure": found.name,
                 "estimate": {key: getattr(found, key) for key in ("mean", "lower", "upper", "n_queries")},
@@ -101,19 +101,9 @@ class HybridWeights:
             }
         )
 
-    @property
-    def better(self) -> bool:
-        """Whether the interval of the difference from equal weights is above 0."""
-        return self.against["equal weights"].lower > 0
-
-    @property
-    def recommended(self) -> Float:
-        """The learned weights if :attr:`better`, otherwise equal weights."""
-        return self.weights if self.better else np.full(len(self.names), 1 / len(self.names))
-
     def text(self, weights: ArrayLike | None = None) -> str:
-        """Return the engine's configuration as text, by default with the recommended weights."""
-        chosen = np.asarray(self.recommended if weights is None else weights, dtype=np.float64)
+        """Return the engine's configuration as text, by default with :attr:`weights`."""
+        chosen = np.asarray(self.weights if weights is None else weights, dtype=np.float64)
         if chosen.shape != (len(self.names),):
             raise BadInput("weights", f"expected {len(self.names)}, got shape {chosen.shape}")
         return ENGINES[self.to].text(self.names, chosen.tolist(), self.depth, self.k)
@@ -121,14 +111,19 @@ class HybridWeights:
     @property
     def advice(self) -> str:
         """The recommendation as a sentence."""
-        gain, rrf = self.against["equal weights"], self.against["RRF"]
-        bounds = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
-        size = f"{gain.mean_difference:+.4f} {bounds} in {self.estimate.name} on new queries"
-        other = f"; but RRF is better by {-rrf.mean_difference:.4f}" * (rrf.upper < 0)
-        if self.better:
-            alone = f"; {self.best_list} alone may do as well" * (self.against["best single list"].lower <= 0)
-            return f"take the learned weights: {size} over equal weights{alone}{other}"
-        return f"keep equal weights: the learned ones are not shown to be better ({size}); judge more queries{other}"
+        gain, top = self.against["equal weights"], self.weights.max()
+        if math.isclose(top, self.weights.min()):
+            text = "take equal weights: no other weights are better"
+        else:
+            chosen = f"{self.best_list} alone" if top == 1 else "these weights"
+            text = f"take {chosen}: {_size(gain)} in {self.estimate.name} on new queries over equal weights"
+            if not gain.lower > 0:
+                text += ", which is not significant; judge more queries"
+        others = {"RRF": "RRF", "best single list": f"{self.best_list} alone"}
+        for name, other in others.items():
+            if (found := self.against[name]).mean_difference < 0:
+                text += f"; {other} is better by {-found.mean_difference:.4f}" + _chance(found)
+        return text
 
     def __str__(self) -> str:
         width = max(map(len, self.names))
@@ -143,6 +138,15 @@ class HybridWeights:
         return "\n".join([*lines, self.advice])
 
 
+def _size(found: Comparison) -> str:
+    ends = "" if math.isnan(found.lower) else f" [{found.lower:+.4f}, {found.upper:+.4f}]"
+    return f"{found.mean_difference:+.4f}{ends}"
+
+
+def _chance(found: Comparison) -> str:
+    return "" if found.upper < 0 else ", which is not significant"
+
+
 def hybrid_weights(
     runs: Mapping[str, Run] | Sequence[Run] | QueryData,
     qrels: Qrels | None = None,
@@ -150,14 +154,14 @@ def hybrid_weights(
     to: str,
     depth: int = 100,
     k: int = 60,
-    loss: str = "ndcg@10",
+    measure: str = "ndcg@10",
     n_boot: int = 500,
     random_state: int = 0,
 ) -> HybridWeights:
-    """Learn the weights of a hybrid query (BM25, vectors, ...) from judged queries, for the fusion of a search engine.
+    """Choose the weights of a hybrid query (BM25, vectors, ...) by judged queries, for the fusion of a search engine.
 
-    The features are the terms that the engine adds up: each list is truncated to ``depth``, its scores are normalised
-    within the list in the way of the engine, and documents missing from the list have the value 0. Weights learned for
+    The columns are the terms that the engine adds up: each list is truncated to ``depth``, its scores are normalised
+    within the list in the way of the engine, and documents missing from the list have the value 0. Weights chosen for
     one engine are therefore wrong for another.
 
     Parameters
@@ -176,10 +180,10 @@ def hybrid_weights(
         ``rank_window_size`` in Elasticsearch.
     k : int, default=60
         Constant of reciprocal ranks.
-    loss : str, default="ndcg@10"
-        Loss to minimise, as in :class:`structsvm.StructuralRanker`.
+    measure : str, default="ndcg@10"
+        Measure by which weights are chosen, as in :func:`structsvm.metrics.evaluate`.
     n_boot : int, default=500
-        Number of bootstrap samples of the queries, for the intervals of the weights.
+        Number of bootstrap samples of the queries over which weights are averaged.
     random_state : int, default=0
         Seed of the folds and of the bootstrap samples.
 
@@ -196,11 +200,15 @@ def hybrid_weights(
 
     Notes
     -----
-    Weights are constrained to be >= 0. They are drawn towards equality by an additional column, three times the sum of
-    the other columns, whose weight is added to theirs. C is selected by five-fold cross-validation, and the estimate
-    uses, for each query, the C selected on the other folds. Measures only consider documents in the lists: relevant
-    documents that are in no list do not reduce NDCG, which is therefore higher than the NDCG of
-    :func:`structsvm.metrics.evaluate` for runs and of trec_eval.
+    Candidates are equal weights, each list alone, and weights between these. On each bootstrap sample of the queries,
+    the candidate with the best mean of the measure is chosen, of equal candidates the one with the most equal weights;
+    the result is the average of the chosen weights (bagging: Breiman, Machine Learning 24, 1996). If the best choice is
+    certain, all samples agree; otherwise, the average is between the candidates, where few queries cannot mislead it.
+    The estimate is crossed over five folds. Results do not depend on the order of queries, nor of the rows of a query,
+    except for Vespa, which uses the order of hits.
+
+    Measures only consider documents in the lists: relevant documents that are in no list do not reduce NDCG, which is
+    therefore higher than the NDCG of :func:`structsvm.metrics.evaluate` for runs and of trec_eval.
 
     Examples
     --------
@@ -210,15 +218,15 @@ def hybrid_weights(
     >>> result.names, bool(abs(result.weights.sum() - 1) < 1e-12)
     (('system0', 'system1', 'system2'), True)
     >>> print(result.advice.partition(":")[0])
-    take the learned weights
+    take these weights
     """
     check_choice("to", to, ENGINES)
     check_whole("depth", depth, 1)
     check_whole("k", k, 1)
     check_whole("n_boot", n_boot, 2)
     engine = ENGINES[to]
-    if engine.complete and isinstance(runs, QueryData):
-        runs = _first_hits(runs, depth)
+    if isinstance(runs, QueryData):
+        runs = _first_hits(runs, depth) if engine.complete else _sorted_rows(runs)
     names, scores, y, offsets = _lists(runs, qrels, depth)
     check_feature_names(to, names, "runs")
     if len(names) not in engine.clauses:
@@ -236,40 +244,58 @@ def hybrid_weights(
     n = len(offsets) - 1
     if n < _FEWEST:
         raise BadInput("qrels", f"expected at least {_FEWEST} judged queries, got {n}")
+    qid = np.repeat(np.arange(n), np.diff(offsets))
+    check_distinguishes("measure", measure, lambda name: distinguishes(name, y, qid))
     columns = clause_columns(scores, offsets, engine.normalizer, k=k)
-    data = QueryData(columns / (np.abs(columns).max() or 1.0), y, offsets, np.arange(n))
-    data = replace(data, X=np.column_stack([data.X, _PULL * data.X.sum(axis=1)]))
-    rng = np.random.default_rng(random_state)
+    ranks = clause_columns(scores, offsets, "ranks")
 
-    def trained(model: Any, queries: Int) -> Float:
-        part = data.select(queries)
-        part = replace(part, query_ids=np.arange(part.n_queries))  # bootstrap samples repeat queries
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NothingLearnedWarning)  # equal weights are returned in this case
-            warnings.filterwarnings("ignore", ".* have equal scores", UserWarning)
-            model.fit(part.X, part.y, qid=part.qid)
-        found: Float = model.coef_[:-1] + _PULL * model.coef_[-1]
-        return found / found.sum() if found.any() else np.full(len(names), 1 / len(names))
+    def values(score: Float) -> Float:
+        return evaluate(measure, y, score, qid=qid, ties="average").per_query
 
-    search = StructuralRankerCV(loss, Cs=_GRID, cv=_FEWEST, positive=True, random_state=random_state)
-    search._fixed_grid = True
-    weights = trained(search, np.arange(n))
-    again = StructuralRanker(loss, C=search.C_, positive=True)
-    resampled = np.stack([trained(again, rng.integers(0, n, n)) for _ in range(n_boot)])
-    lower, upper = np.quantile(resampled, [0.025, 0.975], axis=0)
-    measure, ranks = search.scoring_, clause_columns(scores, offsets, "ranks")
-    values: Callable[[Float], Any] = lambda score: evaluate(measure, y, score, qid=data.qid, ties="average")  # noqa: E731
-    alone = [values(column) for column in ranks.T]
-    best = int(np.argmax([each.mean for each in alone]))
-    others = {"equal weights": values(columns.sum(axis=1)), "RRF": values(ranks.sum(axis=1))}
-    against = {}
-    for name, other in (others | {"best single list": alone[best]}).items():
-        estimate = estimate_of(search.held_out_, baseline=other.per_query)
-        against[name] = cast(Comparison, estimate.difference)
-    estimate = estimate._replace(difference=None)
-    return HybridWeights(
-        to, names, weights, lower, upper, float(search.C_), estimate, against, names[best], n, depth, k
+    equal, alone = np.full(len(names), 1 / len(names)), np.eye(len(names))
+    grid = np.vstack([equal, *(share * alone + (1 - share) * equal for share in _SHARES[1:])])
+    of_grid = np.stack([values(linear_scores(columns, weights)) for weights in grid])
+    single = np.stack([values(column) for column in ranks.T])
+
+    def chosen(queries: NDArray[np.bool_]) -> Float:
+        """Return the best candidates on bootstrap samples of the queries."""
+        size = int(queries.sum())
+        rng = np.random.default_rng([random_state, size])
+        counts = rng.multinomial(size, np.full(size, 1 / size), size=n_boot)
+        means = of_grid[:, queries] @ counts.T / size
+        return grid[np.argmax(means >= means.max(axis=0) - _EQUAL, axis=0)]
+
+    def best(queries: NDArray[np.bool_]) -> int:
+        means = single[:, queries].mean(axis=1)
+        return int(np.argmax(means >= means.max() - _EQUAL))
+
+    fold, every = np.random.default_rng(random_state).permutation(n) % _FEWEST, np.full(n, True)
+    held_out = crossed_by(
+        lambda rest: values(linear_scores(columns, chosen(rest).mean(axis=0))), fold, np.ones(n)
     )
+    result = evaluate(measure, y, columns[:, 0], qid=qid, ties="average")  # for its name and range
+    result = EvaluationResult(result.name, float(held_out.mean()), held_out, result.query_ids, result.bounds)
+    others = {
+        "equal weights": of_grid[0],
+        "RRF": values(ranks.sum(axis=1)),
+        "best single list": crossed_by(lambda rest: single[best(rest)], fold, np.ones(n)),
+    }
+    estimates = {name: estimate_of(result, baseline=other) for name, other in others.items()}
+    against = {name: cast(Comparison, found.difference) for name, found in estimates.items()}
+    estimate = estimates["RRF"]._replace(difference=None)
+    resampled = chosen(every)
+    lower, upper = np.quantile(resampled, [0.025, 0.975], axis=0)
+    weights = resampled.mean(axis=0)
+    return HybridWeights(to, names, weights, lower, upper, estimate, against, names[best(every)], n, depth, k)
+
+
+def _sorted_rows(data: QueryData) -> QueryData:
+    """Return the queries by id, and the rows of a query by document id or, without ids, by scores and grade."""
+    data = data.select(np.argsort(data.query_ids.astype(str), kind="stable"))
+    keys = [*data.X.T, data.y] if data.docid is None else [np.asarray(data.docid).astype(str)]
+    order = np.lexsort((*keys, np.repeat(np.arange(data.n_queries), np.diff(data.offsets))))
+    docid = None if data.docid is None else data.docid[order]
+    return replace(data, X=data.X[order], y=data.y[order], docid=docid, order=None)
 
 
 def _first_hits(data: QueryData, depth: int) -> QueryData:
@@ -310,7 +336,8 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
         raise BadInput("qrels", "expected the judgments of the runs, got none", remedy)
     ranked = {name: run.top(depth) for name, run in runs_by_name(runs).items()}
     pool: Candidates = candidates(ranked, qrels, depth=depth)
-    pool = pool.select(pool.judged)
+    judged = np.flatnonzero(pool.judged)
+    pool = pool.select(judged[np.argsort(pool.topics[judged])])
     if not (pool.y > 0).any():
         problem = "expected relevant documents among the results, got none"
         raise BadInput("qrels", problem, "use the document ids of the runs")

@@ -1,7 +1,9 @@
 """Hybrid weights: the fusions of engines, emulated in float32 over dictionaries, rank documents like the columns."""
 
+import dataclasses
 import json
 import sqlite3
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ import pytest
 from structsvm.estimators import hybrid_weights
 from structsvm.export.hybrid import ENGINES
 from structsvm.features.hybrid import NORMALIZERS, clause_columns
+from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import Qrels, Run, candidates, read_qrels, read_run
 from tests.refusing import rejected
@@ -163,30 +166,128 @@ def learned():
     return hybrid_weights(runs, qrels, to="elasticsearch-linear", depth=30, n_boot=20), runs, qrels
 
 
-def test_weights_are_learned_where_one_list_is_better(learned):
+def test_weights_where_one_list_is_better(learned):
     result, runs, qrels = learned
     assert result.weights.argmax() == 0
     assert result.weights.sum() == pytest.approx(1)
     assert np.all([result.weights >= 0, result.lower <= result.upper])
-    beaten = result.against | {"RRF": result.against["RRF"]._replace(mean_difference=-0.02, upper=-0.01)}
-    assert "RRF is better by 0.0200" in type(result)(**vars(result) | {"against": beaten}).advice
-    assert result.advice.startswith("take the learned weights: +")
+    assert result.advice.startswith("take these weights: +")
     assert result.against.keys() == {"equal weights", "RRF", "best single list"}
     assert 0 < result.estimate.lower < result.estimate.mean < result.estimate.upper < 1
     equal = result.estimate.mean - result.against["equal weights"].mean_difference
     assert f"ndcg@10 on new queries {result.estimate.mean:.3f} [" in str(result)
     assert f"against equal weights, {equal:.3f}: Comparison(" in str(result)
     assert "against best single list (run0), 0." in str(result)
-    assert np.array_equal(result.recommended, result.weights)
     again = hybrid_weights(runs, qrels, to="elasticsearch-linear", depth=30, n_boot=20)
     assert np.array_equal(again.lower, result.lower)
+
+
+def test_advice_names_what_is_better(learned):
+    result = learned[0]
+
+    def advice(weights=result.weights, **worse):
+        against = {
+            name: found._replace(**dict(zip(("mean_difference", "lower", "upper"), worse[key], strict=True)))
+            for (name, found), key in zip(result.against.items(), ("equal", "rrf", "alone"), strict=True)
+        }
+        return dataclasses.replace(result, against=against, weights=np.asarray(weights)).advice
+
+    better, level, worse = (0.02, 0.01, 0.03), (-0.01, -0.03, 0.01), (-0.02, -0.03, -0.01)
+    assert advice(equal=better, rrf=better, alone=better) == (
+        "take these weights: +0.0200 [+0.0100, +0.0300] in ndcg@10 on new queries over equal weights"
+    )
+    assert advice(equal=better, rrf=worse, alone=level).endswith(
+        "equal weights; RRF is better by 0.0200; run0 alone is better by 0.0100, which is not significant"
+    )
+    assert "over equal weights, which is not significant; judge" in advice(
+        equal=level, rrf=level, alone=level
+    )
+    assert advice([1, 0, 0, 0], equal=better, rrf=better, alone=better).startswith(
+        "take run0 alone: +0.0200 "
+    )
+    assert advice([0.25] * 4, equal=level, rrf=better, alone=better) == (
+        "take equal weights: no other weights are better"
+    )
+
+
+def by_hand(pool, to, n_boot, queries, seed=0):
+    """Return the average over bootstrap samples of the best weights, by loops, and the values of any weights."""
+    columns = clause_columns(pool.scores, pool.offsets, ENGINES[to].normalizer)
+    n, m = pool.n_topics, pool.n_runs
+    qid = np.repeat(np.arange(n), np.diff(pool.offsets))
+
+    def values(weights):
+        return evaluate("ndcg@10", pool.y, columns @ weights, qid=qid, ties="average").per_query
+
+    grid = [np.full(m, 1 / m)]
+    for share in (0.25, 0.5, 0.75, 0.9, 1):
+        grid += [(1 - share) * grid[0] + share * row for row in np.eye(m)]
+    table = [values(weights) for weights in grid]
+    rng = np.random.default_rng([seed, len(queries)])
+    total = np.zeros(m)
+    for counts in rng.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), size=n_boot):
+        means = [sum(count * row[q] for count, q in zip(counts, queries, strict=True)) for row in table]
+        best = next(i for i, mean in enumerate(means) if mean >= max(means) - 1e-9)
+        total += grid[best]
+    return total / n_boot, values
+
+
+def test_weights_and_estimate_are_the_plain_loops():
+    runs, qrels = lists_of(np.random.default_rng(3), n=13, n_runs=3, gain=(1, 0.5, 0))
+    pool = candidates(runs, qrels)
+    pool = pool.select(np.argsort(pool.topics))
+    result = hybrid_weights(runs, qrels, to="elasticsearch-linear", n_boot=30)
+    weights, values = by_hand(pool, "elasticsearch-linear", 30, range(13))
+    np.testing.assert_allclose(result.weights, weights)
+    fold, held_out = np.random.default_rng(0).permutation(13) % 5, np.zeros(13)
+    for k in range(5):
+        chosen, _ = by_hand(pool, "elasticsearch-linear", 30, np.flatnonzero(fold != k))
+        held_out[fold == k] = values(chosen)[fold == k]
+    assert result.estimate.mean == pytest.approx(held_out.mean())
+    difference = held_out - values(np.full(3, 1 / 3))
+    assert result.against["equal weights"].mean_difference == pytest.approx(difference.mean())
+
+
+@pytest.mark.parametrize("to", ["opensearch-hybrid", "qdrant-rrf", "sql"])
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_results_do_not_depend_on_the_order_of_rows(to, with_ids):
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        runs, qrels = lists_of(rng, n=11, size=15)
+        pool = candidates(runs, qrels)
+        pool = pool.select(pool.judged)
+
+        def result_of(shuffled, pool=pool):
+            rows = [np.arange(a, b) for a, b in pairwise(pool.offsets)]
+            topics = rng.permutation(pool.n_topics) if shuffled else np.arange(pool.n_topics)
+            order = np.concatenate([rng.permutation(rows[t]) if shuffled else rows[t] for t in topics])
+            offsets = np.concatenate(([0], np.cumsum([len(rows[t]) for t in topics])))
+            ids = pool.docid[order] if with_ids else None
+            scores = pool.scores[order].round(1)  # with ties
+            table = QueryData(scores, pool.y[order], offsets, pool.topics[topics], docid=ids)
+            result = hybrid_weights(table, to=to, depth=8, n_boot=20)
+            return [
+                *result.weights,
+                *result.upper,
+                result.estimate.mean,
+                result.against["RRF"].mean_difference,
+            ]
+
+        assert result_of(True) == result_of(False)
+        turned = {
+            name: Run.from_dict(dict(list(run.to_dict().items())[::-1]), tag=name)
+            for name, run in runs.items()
+        }
+        both = [hybrid_weights(each, qrels, to=to, depth=8, n_boot=20) for each in (runs, turned)]
+        assert both[0].weights.tolist() == both[1].weights.tolist()
+        assert both[0].estimate == both[1].estimate
 
 
 def test_a_table_of_scores_is_the_same(learned):
     result, runs, qrels = learned
     pool = candidates(runs, qrels, depth=40)
     table = QueryData(pool.scores, pool.y, pool.offsets, pool.topics, feature_names=pool.names)
-    same = hybrid_weights(table, to="elasticsearch-linear", depth=30, n_boot=2)
+    same = hybrid_weights(table, to="elasticsearch-linear", depth=30, n_boot=20)
     np.testing.assert_allclose(same.weights, result.weights, rtol=1e-12)
 
 
@@ -198,18 +299,22 @@ def test_holes_that_are_written_as_zeros_are_noticed(learned):
         hybrid_weights(table, to="elasticsearch-linear", depth=30, n_boot=2)
 
 
-def test_equal_weights_are_kept_where_nothing_better_is_shown():
-    runs, qrels = lists_of(np.random.default_rng(2), n=12, gain=(1, 1, 1))
-    result = hybrid_weights(runs, qrels, to="opensearch-hybrid", n_boot=5)
-    assert not result.better
-    assert result.recommended.tolist() == [0.25] * 4
-    assert result.advice.startswith("keep equal weights: the learned ones are not shown to be better")
+def test_ties_are_equal_weights_and_a_certain_choice_is_exact():
+    """Lists that agree, and a list that ranks everything right beside useless ones."""
+    rng = np.random.default_rng(0)
+    y, qid = (rng.random(240) < 0.3).astype(float), np.repeat(np.arange(12), 20)
+    same = np.repeat(rng.random((240, 1)), 4, axis=1)
+    result = hybrid_weights(QueryData.from_arrays(same, y, qid), to="opensearch-hybrid", n_boot=20)
+    assert result.weights.tolist() == [0.25] * 4
+    assert result.advice.startswith("take equal weights: no other")
     processor = json.loads(result.text())["phase_results_processors"][0]["normalization-processor"]
     assert processor["combination"]["parameters"]["weights"] == [0.25] * 4
-    # two resamples: of one nothing is learned, which are equal weights, of the other the last list alone
-    worse = lists_of(np.random.default_rng(0), n=12, gain=(-3, -3, -3))
-    result = hybrid_weights(*worse, to="sql", n_boot=2)
-    assert result.lower == pytest.approx([0.25 * 0.025] * 3 + [0.25 + 0.75 * 0.025])
+    right = np.column_stack([y * 1e-3 + 1, rng.random((240, 1))])
+    right[::20, 0] = 9.0  # an outlier, so that every other weight lets the second list decide
+    y[::20] = 1.0
+    result = hybrid_weights(QueryData.from_arrays(right, y, qid), to="sql", n_boot=20)
+    assert result.weights.tolist() == [1.0, 0.0]
+    assert result.advice.startswith("take score_1 alone: +0.")
 
 
 BOUND = '{ "mode": "apply", "min_score": 0.0 }'

@@ -52,7 +52,7 @@ def fuse(seed, loss):
 
 
 def hybrid(seed, loss):
-    return hybrid_weights(*with_runs(seed), to="elasticsearch-rrf", loss=loss, n_boot=2)
+    return hybrid_weights(*with_runs(seed), to="elasticsearch-rrf", measure=loss, n_boot=2)
 
 
 DOORS = [estimator(StructuralRankerCV), estimator(TreeRankerCV), with_scoring, fuse, hybrid]
