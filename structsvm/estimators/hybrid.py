@@ -263,7 +263,8 @@ def hybrid_weights(
         rng = np.random.default_rng([random_state, size])
         counts = rng.multinomial(size, np.full(size, 1 / size), size=n_boot)
         means = of_grid[:, queries] @ counts.T / size
-        return grid[np.argmax(means >= means.max(axis=0) - _EQUAL, axis=0)]
+        found: Float = grid[np.argmax(means >= means.max(axis=0) - _EQUAL, axis=0)]
+        return found
 
     def best(queries: NDArray[np.bool_]) -> int:
         means = single[:, queries].mean(axis=1)
