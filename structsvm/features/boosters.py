@@ -5,6 +5,7 @@ largest float64 that the library would send to the left.
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,6 +50,7 @@ def lightgbm_forest(text: str) -> Forest:
     fields = dict(line.split("=", 1) for line in head.splitlines() if "=" in line)
     if "max_feature_idx" not in fields:
         raise BadInput("model", "expected a model file of LightGBM")
+    _refuse_signs(fields.get("monotone_constraints", "").split())
     trees = [
         _lightgbm_tree(dict(line.split("=", 1) for line in part.splitlines() if "=" in line))
         for part in parts
@@ -56,6 +58,14 @@ def lightgbm_forest(text: str) -> Forest:
     _check_pandas_categories(text)
     names = fields.get("feature_names", "").split(" ")
     return _forest(trees, int(fields["max_feature_idx"]) + 1, names, "Column_{}")
+
+
+def _refuse_signs(signs: Any) -> None:
+    """Raise if a model has monotone constraints, which new weights of its leaves would not keep."""
+    if np.any(np.asarray(signs, dtype=np.float64) != 0):
+        problem = "expected trees without monotone constraints, as learned weights of leaves do not keep them"
+        remedy = "use the model itself, or a linear ranker with {monotone_constraints}; or train without constraints"
+        raise BadInput("model", problem, remedy)
 
 
 def _forest(trees: Sequence[Tree], n: int, names: Sequence[str] | None, unnamed: str = "") -> Forest:
@@ -131,6 +141,9 @@ def _xgboost(model: Any) -> Forest:
             "replace the value by NaN, and train with missing=np.nan",
         )
     booster = model.get_booster() if hasattr(model, "get_booster") else model
+    # not in files: a model that was loaded does not know its constraints
+    said = re.search(r'"monotone_constraints": ?"\((.*?),?\)"', booster.save_config())
+    _refuse_signs(said[1].split(",") if said and said[1] else [])
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     gradient = learner["gradient_booster"]
     gradient = gradient.get("gbtree", gradient)
@@ -149,7 +162,8 @@ def _xgboost(model: Any) -> Forest:
 
 
 def _sklearn(model: Any) -> Forest | None:
-    names = getattr(model, "feature_names_in_", None)
+    names, signs = (getattr(model, name, None) for name in ("feature_names_in_", "monotonic_cst"))
+    _refuse_signs(list(signs.values()) if isinstance(signs, dict) else [] if signs is None else signs)
     if hasattr(model, "_predictors"):
         moved = getattr(model, "is_categorical_", None)
         # scikit-learn moves categorical columns before all others, even if no tree uses them
@@ -193,6 +207,7 @@ def _histogram_tree(nodes: Any) -> Tree:
 
 
 def _catboost(model: Any) -> Forest:
+    _refuse_signs(list(model.get_all_params().get("monotone_constraints", {}).values()))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         model.save_model(str(path), format="json")

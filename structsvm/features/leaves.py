@@ -176,7 +176,9 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     def from_model(cls, model: object, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
         """Return features from all trees of one or more models, including those grown after the best iteration.
 
-        If the model stores its column names, frames whose columns differ in name or order are refused.
+        If the model stores its column names, frames whose columns differ in name or order are refused. Models with
+        monotone constraints are refused, because learned weights of leaves do not keep them (a model of XGBoost that
+        was loaded from a file no longer knows its constraints).
         Without bins, the result is ready to ``transform``; with bins, ``fit`` learns their edges and keeps the trees.
 
         Parameters

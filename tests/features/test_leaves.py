@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn import ensemble
 from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder
 
@@ -192,6 +193,36 @@ def test_trees_of_other_libraries(library, seed):
     values = np.concatenate([n["value"][n["is_leaf"].astype(bool)] for n in nodes])
     scores = model._baseline_prediction.item() + LeafFeatures.from_model(forest).scores(rows, values)
     np.testing.assert_allclose(scores, model.predict(rows), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost", "histogram", "forest"])
+def test_models_with_signs_are_refused(library):
+    """New weights of the leaves would not keep the constraints; constraints without a sign are none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] + rng.normal(size=200)
+
+    def model(signs):
+        if library == "lightgbm":
+            lightgbm = pytest.importorskip("lightgbm")
+            return lightgbm.LGBMRegressor(
+                n_estimators=2, monotone_constraints=signs, verbose=-1, n_jobs=1, min_child_samples=5
+            )
+        if library == "xgboost":
+            return pytest.importorskip("xgboost").XGBRegressor(
+                n_estimators=2, monotone_constraints=tuple(signs), n_jobs=1
+            )
+        if library == "catboost":
+            return pytest.importorskip("catboost").CatBoostRegressor(
+                iterations=2, monotone_constraints=signs, verbose=0, allow_writing_files=False, thread_count=1
+            )
+        kind = {"histogram": ensemble.HistGradientBoostingRegressor, "forest": ensemble.RandomForestRegressor}
+        options = {"max_iter": 2} if library == "histogram" else {"n_estimators": 2}
+        return kind[library](monotonic_cst=signs, **options)
+
+    assert LeafFeatures.from_model(model([0, 0, 0]).fit(X, y)).transform_rows(X).n_trees == 2
+    fitted = model([1, 0, -1]).fit(X, y)
+    rejected("model: expected trees without monotone constraints", LeafFeatures.from_model, fitted)
 
 
 def test_histogram_boosting_with_categories_that_no_tree_uses_is_refused():
