@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 RUN = ("python", "sh")
-SHOWN = ("json", "text")
-"""Languages that are not run: JSON is parsed; text is output, or commands of programs that tests do not install."""
+SHOWN = ("json", "py", "text")
+"""Languages that are not run: JSON is parsed; text is output, or commands of programs that tests do not install; py is
+Python that needs packages which tests replace by stubs."""
 
 
 class Block(NamedTuple):

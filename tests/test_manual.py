@@ -2,8 +2,10 @@
 
 import re
 import subprocess
+import sys
 import warnings
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import gallery
 import numpy as np
@@ -49,9 +51,28 @@ CLUSTER, LONG = DOCS / "scale.md", DOCS / "guide" / "context.md"
 def test_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page == CLUSTER:
-        pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")
+        pytest.importorskip("distributed", reason="pip install '.[dask]'")
         warnings.simplefilter("ignore", ResourceWarning)
     run(page)
+
+
+def test_recipes_for_trackers(tmp_path, monkeypatch):
+    """MLflow, Weights & Biases and Optuna are replaced by objects that record their calls."""
+    monkeypatch.chdir(tmp_path)
+    mlflow, wandb, optuna = (MagicMock() for _ in range(3))
+    trial = MagicMock(suggest_categorical=lambda name, choices: choices[1])
+    found = []
+    optuna.create_study().optimize = lambda objective, n_trials: found.append(objective(trial))
+    for name, stub in (("mlflow", mlflow), ("wandb", wandb), ("optuna", optuna)):
+        monkeypatch.setitem(sys.modules, name, stub)
+    page = [block for block in blocks(DOCS / "guide" / "inspecting.md") if block.language in ("python", "py")]
+    names = {}
+    for block in [page[0], *(block for block in page if block.language == "py")]:
+        exec(block.code, names)
+    n_passes = names["model"].fit_.n_passes
+    assert mlflow.log_metrics.call_count == wandb.init().__enter__().log.call_count == n_passes
+    assert mlflow.set_tags.call_args[0][0]["measure"] == "map"
+    assert 0.5 < found[0] <= 1
 
 
 def test_there_are_blocks():

@@ -47,7 +47,7 @@ def main() -> None:
         import lightgbm
         import xgboost
     except ImportError as error:
-        raise SystemExit(f"{error.name} is missing: pip install 'structsvm-ranking[bench]'") from None
+        raise SystemExit(f"{error.name} is missing: pip install '.[bench]'") from None
     from sklearn.svm import LinearSVC
 
     both = make_ranking(2 * options.queries, 120, 136, dtype=np.float32, random_state=0)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from structsvm import readers
 from structsvm.cli.files import Columns, Table
 from structsvm.common.checks import BadInput
-from structsvm.common.extras import needed
+from structsvm.common.extras import extra, needed
 from structsvm.common.tables.source import Source
 
 _SECONDS = 30
@@ -29,7 +29,7 @@ Groups = Annotated[
 @contextlib.contextmanager
 def connecting(address: str) -> Iterator[Any]:
     """Yield a client of the cluster at an address; ``"local"`` starts one that lasts as long as the command."""
-    with needed("--dask", "'structsvm-ranking[dask]'"):
+    with needed("--dask", extra("dask")):
         from distributed import Client, LocalCluster
     if address == "local":
         with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""``structsvm datasets``: synthetic data with a known answer, and descriptions of files."""
+"""``structsvm datasets``: synthetic data with a known answer, real data, and descriptions of files."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def make(
         typer.Option("--option", "-O", metavar="KEY=VALUE", help="Option of the data set; repeat for more."),
     ] = None,
 ) -> None:
-    """Write the synthetic data set NAME to PATH; the same options give the same bytes."""
+    """Write the data set NAME to PATH; the same options give the same bytes."""
     known = {dataset.name: dataset.options for dataset in readers.list_datasets()}
     options: dict[str, Any] = {}
     for pair in option or ():
@@ -73,4 +73,6 @@ def make(
     typer.echo(f"{path}: written")
 
 
-app = group("Make synthetic data sets with a known answer, and describe files.", list_, describe, make)
+app = group(
+    "Write synthetic data sets with a known answer, and real ones, and describe files.", list_, describe, make
+)

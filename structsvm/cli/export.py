@@ -14,6 +14,7 @@ from structsvm.cli.tables import kept_medians, read_for_model, with_medians
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
+from structsvm.common.user_warnings import ordered_columns
 
 
 def export(
@@ -35,7 +36,7 @@ def export(
     check: Annotated[
         Path | None,
         "Rows to score with the exported model by the rules of the engine; empty cells are features without a value. "
-        "The command fails if scores differ.",
+        "A table needs neither labels nor query ids. The command fails if scores differ.",
     ] = None,
     *,
     columns: Table,
@@ -64,9 +65,11 @@ def export(
     )
     if check is not None:
         trees = hasattr(ranker, "leaves_") or kept_medians(ranker) is not None
-        rows = read_for_model(check, columns, ranker, fill="keep" if trees else None, sparse=False)
+        fill = "keep" if trees else None
+        rows = read_for_model(check, columns, ranker, fill=fill, queries=False, sparse=False)
         rows = with_medians(rows, ranker)
-        result = check_export(content, ranker, to, rows.X, **same)
+        with ordered_columns():
+            result = check_export(content, ranker, to, rows.X, **same)
         result.require(to)
         note(f"{check}: {result}")
     if (medians := kept_medians(ranker)) is not None:

@@ -62,10 +62,11 @@ class Ids(Group):
         """The columns of features; None for all columns without another role."""
         return None
 
-    def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the arguments of a reader that differ from its defaults; without ``labels`` labels are optional."""
+    def options(self, *, labels: bool = True, queries: bool = True) -> dict[str, Any]:
+        """Return the arguments of a reader that differ from its defaults; labels and query ids may be optional."""
         values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
-        optional: dict[str, Any] = {} if labels or self.label != "label" else {"label": None}
+        needed = {"label": labels, QID: queries}
+        optional = {name: None for name in needed if not needed[name] and values[name] == name}
         return {name: value for name, value in values.items() if value not in (name, None)} | optional
 
 
@@ -81,9 +82,11 @@ class Columns(Ids):
         ),
     ] = False
 
-    def options(self, *, labels: bool = True) -> dict[str, Any]:
-        """Return the arguments of a reader that differ from its defaults; without ``labels`` labels are optional."""
-        return super().options(labels=labels) | ({"one_based": False} if self.zero_based else {})
+    def options(self, *, labels: bool = True, queries: bool = True) -> dict[str, Any]:
+        """Return the arguments of a reader that differ from its defaults; labels and query ids may be optional."""
+        return super().options(labels=labels, queries=queries) | (
+            {"one_based": False} if self.zero_based else {}
+        )
 
 
 @dataclass(frozen=True)
@@ -147,15 +150,16 @@ def read_data(
     fill: float | Literal["keep"] | None = None,
     features: Sequence[str] | None = None,
     labels: bool = True,
+    queries: bool = True,
     **options: object,
 ) -> QueryData:
     """Read a store or text with the ``options`` that are not None, or the ``columns`` of a table.
 
-    In a table ``features`` replaces the features of ``columns``. With ``labels=False`` labels are optional. With
-    ``fill="keep"`` missing features are NaN.
+    In a table ``features`` replaces the features of ``columns``. With ``labels=False`` labels are optional, and with
+    ``queries=False`` the query ids of a table. With ``fill="keep"`` missing features are NaN.
     """
-    named = (columns or Ids()).options(labels=labels)
     source = paths.source_at(source)
+    named = (columns or Ids()).options(labels=labels, queries=queries or not source.is_table)
     if source.is_table:
         # the features of the model override the option
         options = {} if features is None else {"features": features}

@@ -82,9 +82,9 @@ def search(
     for remark in remarks(results):
         note(f"{remark}; widen --C")
     best = best_in_search(results.methods)
-    if output is not None:
-        _refit(data, best, training, table, output)
     estimate = estimate_of_search(results, column)
+    if output is not None:
+        _refit(data, best, training, table, output, estimate)
     if estimate is not None and estimate.n_queries < FEW:
         note(f"{estimate.n_queries} validation queries are few: the interval may be too narrow")
     more = [] if estimate is None else [repr(estimate)]
@@ -136,8 +136,8 @@ def _search_lines(results: Any, best: Any) -> Iterator[str]:
         yield f"Equal to the best: {', '.join(equal)}"
 
 
-def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: Path) -> None:
-    """Train the best method on all queries, and save its model."""
+def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: Path, estimate: Any) -> None:
+    """Train the best method on all queries, and save its model with the estimate of the search."""
     from structsvm.cli.studies.folds.methods import takes_missing, walk
     from structsvm.export.model_file import save
 
@@ -148,4 +148,6 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
     keep_names(model, rows)
     if kept:
         model.table_ = kept
+    if estimate is not None:
+        getattr(model, "training_data_", {})["estimate"] = repr(estimate)
     save(model, output)

@@ -1,10 +1,12 @@
-"""``structsvm show``: the weights of a model, or the features of its trees."""
+"""``structsvm show``: a model card, with the weights of a model or the features of its trees."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
+import structsvm
+from structsvm.cli import paths
 from structsvm.cli.explain import feature_lines, feature_names, read_rows
 from structsvm.cli.files import Table, load_ranker
 from structsvm.cli.options import AsJson
@@ -14,19 +16,28 @@ from structsvm.common.user_warnings import ordered_columns
 
 
 def show(
-    model: Annotated[Path, "<MODEL> A model that train or search wrote."],
+    model: Annotated[Path, "<MODEL> A saved model."],
     rows: Annotated[Path | None, "Labelled rows on which to compute permutation importances."] = None,
     measure: Annotated[str, "Measure for the importances, one of {measures}."] = "ndcg@10",
     as_json: AsJson = False,
     *,
     columns: Table,
 ) -> None:
-    """Show the weights of MODEL, or the features of its trees, largest first.
+    """Show when and on what MODEL was trained, its measure and estimate, and its weights or the features of its trees.
 
     scaled is the weight of the feature as scaled by the model, which makes features comparable; raw is the weight of
     the original feature, the amount that one unit of it adds to the score. For trees: the number of splits, and the
-    range of scores that trees and bins using only this feature add.
+    range of scores that trees and bins using only this feature add. low and high are the range in training.
     """
+    from structsvm.export.card import model_card
+
+    ranker = structsvm.load(paths.check_input(model))
+    kept = getattr(ranker, "training_data_", None) or {}
+    card = [f"{topic:10} {text}" for topic, text in model_card(ranker).items()]
+    record = {"model": type(ranker).__name__, "card": model_card(ranker), "training_data": kept}
+    if rows is None and not hasattr(ranker, "rank"):  # a model that selects from sets
+        emit(card, record, as_json)
+        return
     ranker = load_ranker(model)
     table = _of_trees(ranker) if hasattr(ranker, "leaves_") else _of_linear(ranker)
     if rows is not None:
@@ -40,9 +51,11 @@ def show(
             result = permutation_importance(ranker, data.X, data.y, qid=data.qid, **options)
         for entry, value in zip(table, result.mean.tolist(), strict=True):
             entry["importance"] = value
+    for entry, low, high in zip(table, kept.get("low", ()), kept.get("high", ()), strict=False):
+        entry |= {"low": low, "high": high}
     key = "importance" if rows is not None else next(name for name in table[0] if name != "feature")
     table.sort(key=lambda entry: -abs(entry[key]))
-    emit(feature_lines(table), {"model": type(ranker).__name__, "features": table}, as_json)
+    emit([*card, "", *feature_lines(table)], record | {"features": table}, as_json)
 
 
 def _of_linear(ranker: Any) -> list[dict[str, Any]]:

@@ -43,10 +43,12 @@ class TrainingTable(Table):
         """The value that replaces missing features, or ``"median"``."""
         return "median" if self.missing == "median" else self.fill
 
-    def options(self, *, labels: bool = True) -> dict[str, Any]:
+    def options(self, *, labels: bool = True, queries: bool = True) -> dict[str, Any]:
         """Return the arguments of a reader that differ from its defaults, and the categorical columns."""
         words = None if self.categorical is None else split_names(self.categorical)
-        return super().options(labels=labels) | ({} if words is None else {"categorical": words})
+        return super().options(labels=labels, queries=queries) | (
+            {} if words is None else {"categorical": words}
+        )
 
     def read_to_train(
         self, data: Path | Source, *, keep: bool = False, **options: Any
@@ -105,13 +107,19 @@ def _filling(fill: object) -> dict[str, Any]:
 
 
 def read_as_trained(
-    source: Source, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], *, fill: object
+    source: Source,
+    table: Table,
+    wanted: Sequence[str],
+    categories: Mapping[str, list[Any]],
+    *,
+    fill: object,
+    queries: bool = True,
 ) -> QueryData:
     """Read the features of a model from a table, including those that stand for the values of a column; report values
     that did not occur in training.
 
     If a model has learned ``categories`` from a frame, the values in the column of the table are replaced by the
-    numbers of their categories. Labels are optional.
+    numbers of their categories. Labels are optional, and query ids with ``queries=False``.
     """
     from structsvm.readers.categories import columns_of, read_categories
 
@@ -128,16 +136,22 @@ def read_as_trained(
         )
 
     paths.check_text(source, table.zero_based)
-    named = table.options(labels=False)
+    named = table.options(labels=False, queries=queries)
     named.pop("features", None)
     return read_categories(source, wanted, places=numbers, unknown=unknown, **named, **_filling(fill))
 
 
 def read_for_model(
-    data: Path | Source, table: Table, model: Any, *, fill: Any = None, **options: Any
+    data: Path | Source,
+    table: Table,
+    model: Any,
+    *,
+    fill: Any = None,
+    queries: bool = True,
+    **options: Any,
 ) -> QueryData:
     """Read rows with the features of a model: by name if the model has names; by default with the ``fill`` of its
-    training."""
+    training. With ``queries=False`` a table needs no query ids."""
     source = paths.source_at(data)
     fill = fill_of(model, table) if fill is None else fill
     known = getattr(model, "feature_names_in_", None)
@@ -145,9 +159,11 @@ def read_for_model(
     if source.is_table and names is not None:
         if table.names and set(table.names) != set(names):
             note("warning: --features has no effect, as the model stores the names of its features")
-        rows = read_as_trained(source, table, names, getattr(model, "categories_", {}), fill=fill)
+        categories = getattr(model, "categories_", {})
+        rows = read_as_trained(source, table, names, categories, fill=fill, queries=queries)
     else:
-        rows = by_name(read_data(source, table, fill=fill, labels=False, **options), names, source.path)
+        read = read_data(source, table, fill=fill, labels=False, queries=queries, **options)
+        rows = by_name(read, names, source.path)
     if rows.n_features != model.n_features_in_:
         problem = f"expected {counted(feature=model.n_features_in_)}, as the model has, got {rows.n_features}"
         raise BadInput(source.path, problem)

@@ -35,7 +35,8 @@ class _Walk(NamedTuple):
 
 
 class _Posterior(NamedTuple):
-    """Posterior probabilities of each entry given the clicks, and expected numbers of the three transitions."""
+    """For each entry, the probabilities given the clicks that it was examined and that it satisfied; and the expected
+    numbers of the three transitions."""
 
     log_likelihood: Float
     examined: Float

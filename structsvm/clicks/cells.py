@@ -161,7 +161,7 @@ class ClickCells:
             cv = np.concatenate([lists.clicked[lists.kept], cv[alone]])
             qv, dv, kv = (a[used] for a in (qv, dv, kv))
         elif cluster is not None:
-            raise BadInput("cluster", "expected the session of each impression too", "give {session}")
+            raise BadInput("cluster", "requires the session of each impression", "give {session}")
         n_listed = 0 if lists is None else lists.kept.shape[0]
         counts, row = _tally(qv, dv, kv - base, cv, n_listed)
         cells = cls(*counts, dropped)

@@ -64,8 +64,8 @@ class Likelihood:
                 break
             # bound on the gain of a concave function within the box
             gap = dot(np.abs(gradient), _BOX + np.abs(phi))
-            # the last steps on a large log gain less than the rounding error of the likelihood, which must not reject
-            # them: the gap decides whether they still help
+            # on a large log the last steps gain less than the rounding error of the likelihood, by which a line search
+            # would reject them; the gap decides instead whether they help
             level_off = dot(gradient, direction) <= 1e-12 * abs(value)
             if gap <= tol or (level_off and gap > 0.5 * best[0]):
                 return (phi, step, gap) if gap <= best[0] else (best[1], step, best[0])

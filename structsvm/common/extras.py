@@ -3,6 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+SOURCE = "."
+"""What pip installs: the folder of the source. The distribution is on no package index, where anyone could register its
+name; once it has an address, this is the only line to change."""
+
+
+def extra(name: str) -> str:
+    """Return the argument of pip for an optional part, such as ``'.[trees]'``, and the folder to call it in."""
+    return f"'{SOURCE}[{name}]' in the source folder of structsvm"
+
 
 @contextmanager
 def needed(by: str, install: str) -> Iterator[None]:

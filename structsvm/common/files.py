@@ -15,6 +15,7 @@ import lzma
 import mmap
 import os
 import secrets
+import shutil
 import stat
 import zipfile
 import zlib
@@ -286,6 +287,19 @@ def beside(path: Path, suffix: str) -> Path:
     system."""
     # 30 characters of up to 4 bytes and the added parts make at most 135 bytes; the smallest limit in use is 143
     return path.with_name(f".{path.name[:30]}.{secrets.token_hex(4)}{suffix}")
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Create a folder that appears under its name when the block ends; an error leaves nothing."""
+    part = beside(path, ".part")
+    try:
+        part.mkdir(parents=True)
+        yield part
+        part.rename(path)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 def permissions(path: Path) -> int | None:

@@ -3,6 +3,8 @@ other."""
 
 from pathlib import Path
 
+from structsvm.common.extras import SOURCE
+
 
 def refuse_namesake(package: str) -> None:
     """Raise ImportError if another distribution is installed in the folder of this package."""
@@ -12,6 +14,6 @@ def refuse_namesake(package: str) -> None:
             raise ImportError(
                 f"structsvm: another project of this name, {record.stem}, is installed in {folder}, and its files "
                 "are mixed with those of structsvm-ranking; keep one of them: pip uninstall structsvm "
-                "structsvm-ranking, then pip install structsvm-ranking",
+                f"structsvm-ranking, then pip install {SOURCE} in the source folder of this package",
                 name="structsvm",
             )

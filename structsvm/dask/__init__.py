@@ -3,7 +3,7 @@
 ``estimator`` and ``cross_validation`` contain the estimators; ``sources`` turns their input into delayed partitions,
 ``rows`` defines the objects on workers, ``groups`` keeps queries whole, ``cluster`` calls partitions and replaces lost
 workers. The algorithm is in :mod:`structsvm.trainers.partitioned`. Requires Dask: ``pip install
-'structsvm-ranking[dask]'``.
+'.[dask]'``.
 """
 
 from typing import TYPE_CHECKING

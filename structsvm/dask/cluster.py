@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from structsvm.common.checks import BadInput
-from structsvm.common.extras import needed
+from structsvm.common.extras import extra, needed
 from structsvm.dask.rows import call
 
 Parts = Sequence[Any]
@@ -34,7 +34,7 @@ class ClusterError(RuntimeError):
 def connected(client: Any) -> Iterator[Any]:
     """Yield the given client, the current client, or the client of a cluster in this process that ends with the
     block."""
-    with needed("structsvm.dask", "'structsvm-ranking[dask]'"):
+    with needed("structsvm.dask", extra("dask")):
         import distributed
     if client is None:
         with contextlib.suppress(ValueError):

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.common.checks import BadInput, check_C, check_choice, check_fraction, check_number, counted
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
+from structsvm.common.training_data import record_training
 from structsvm.dask import cluster
 from structsvm.dask.groups import Groups, whole_queries
 from structsvm.dask.rows import Dealt, Rows, facts, hold, scored, summary
@@ -195,9 +196,11 @@ class DaskStructuralRanker(BaseEstimator):
         about_parts = cluster.ask(client, facts, futures, timeout=self.timeout, place="the partitions")
         self.n_queries_ = sum(one.n_queries for one in about_parts)
         self.n_uninformative_ = sum(one.n_uninformative for one in about_parts)
+        labels = min(one.labels[0] for one in about_parts), max(one.labels[1] for one in about_parts)
         if self.n_uninformative_ == self.n_queries_:
-            labels = min(one.labels[0] for one in about_parts), max(one.labels[1] for one in about_parts)
             raise no_constraint(self.loss, labels, self.n_queries_, self.relevance)
+        sizes = {"n_rows": sum(one.n_rows for one in about), "n_queries": self.n_queries_}
+        self.training_data_ = record_training(**sizes, labels=list(map(float, labels)))
         self._masses = sum(one.masses[0] for one in about_parts), sum(one.masses[1] for one in about_parts)
         warn_of_uninformative(self, self.loss)
         self.memory_ = _report(client, futures, about_parts)
@@ -451,7 +454,7 @@ class DaskStructuralRanker(BaseEstimator):
         model = StructuralRanker(C=self.fit_.C, **{name: getattr(self, name) for name in shared})
         model.coef_, model.fit_ = self.coef_, self.fit_
         model.n_queries_, model.n_uninformative_ = self.n_queries_, self.n_uninformative_
-        model.n_features_in_ = self.n_features_in_
+        model.n_features_in_, model.training_data_ = self.n_features_in_, self.training_data_
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_
         model._saw_qid = True

@@ -227,7 +227,10 @@ class CrossValidated:
 
     def _counted(self) -> tuple[EvaluationResult, Float]:
         """Return the held-out values of the queries with positive weight, and their weights."""
-        check_is_fitted(self, "held_out_")
+        check_is_fitted(self, "scores_")
+        if not hasattr(self, "held_out_"):
+            problem = "the model file was written by a version that did not keep values of held-out queries"
+            raise BadInput("estimate", problem, "train again")
         held = self.held_out_
         counted = ~np.isnan(held.per_query) & (self._held_weights > 0)
         if not counted.any():

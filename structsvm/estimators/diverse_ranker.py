@@ -19,6 +19,7 @@ from structsvm.common.greedy import greedy_by_gains
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log
 from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
+from structsvm.common.training_data import record_training
 from structsvm.estimators.fitted import FittedRanker, Selector
 from structsvm.estimators.linear import check_usual
 from structsvm.features.greedy_steps import StepFeature, StepFeatures, Walk
@@ -144,6 +145,8 @@ class DiverseRanker(Selector, BaseEstimator):
     guarantee_ : float or None
         ``1 - 1/e`` if the value of the greedy choice is guaranteed to be at least this fraction of the highest possible
         value, which requires that no weight is negative and that the likeness weights are zero; otherwise None.
+    training_data_ : dict
+        Date and versions of the training, number and digest of the sets; see :func:`structsvm.export.model_card`.
     fingerprints_ : tuple of str
         :attr:`CandidateSet.fingerprint` of each training set, as for :class:`~structsvm.SVMDiv`.
     n_sets_, n_uninformative_, n_steps_, n_rows_ : int
@@ -318,7 +321,7 @@ class DiverseRanker(Selector, BaseEstimator):
             missing = next((name for name in expected if name not in names), expected[-1])
             raise BadInput(
                 "sets",
-                f"expected {len(expected)} step features as in training, such as {missing!r}, got {len(names)} for "
+                f"expected {len(expected)} step features as in training, got {len(names)} without {missing!r} in "
                 f"{candidates!r}",
                 "train and predict on sets of one kind, with the same document features",
                 at=f"[{i}]",
@@ -402,6 +405,7 @@ class DiverseRanker(Selector, BaseEstimator):
         self.guarantee_ = None if bad.any() else 1.0 - 1.0 / math.e
         self.fingerprints_, self.n_sets_ = prepared.fingerprints, len(prepared.fingerprints)
         self.n_uninformative_ = self.n_sets_ - len(prepared.sets)
+        self.training_data_ = record_training(*self.fingerprints_, n_queries=self.n_sets_)
         self.n_steps_, self.n_rows_ = len(gains), len(X)
 
     def _train(self, X: Any, gains: list[Float]) -> Fit:

@@ -20,6 +20,7 @@ from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
 from structsvm.common.subtopic_gain import COVERAGE_LOSSES
+from structsvm.common.training_data import record_training
 from structsvm.estimators.fitted import Selector
 from structsvm.estimators.linear import check_usual
 from structsvm.features.word_counts import Words, count_words
@@ -156,6 +157,8 @@ class SVMDiv(Selector, BaseEstimator):
     given_similarity_ : bool or None
         Whether the training sets were created from similarities; :meth:`predict` refuses sets of the other kind. None
         if only some training sets were.
+    training_data_ : dict
+        Date and versions of the training, number and digest of the sets; see :func:`structsvm.export.model_card`.
     fingerprints_ : tuple of str
         :attr:`CandidateSet.fingerprint` of each training set, by which evaluations distinguish training sets from new
         sets.
@@ -389,6 +392,7 @@ class SVMDiv(Selector, BaseEstimator):
         self.given_similarity_ = prepared.given_similarity
         self.fingerprints_ = prepared.fingerprints
         self.n_sets_, self.n_uninformative_ = len(prepared.fingerprints), prepared.n_uninformative
+        self.training_data_ = record_training(*prepared.fingerprints, n_queries=self.n_sets_)
         self.fit_ = fit
         self.coef_ = fit.w
         benefits = products(features.bins(self.scale_), fit.w[: features.n_bins])

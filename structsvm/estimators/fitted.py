@@ -19,6 +19,7 @@ from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import completed, name_here
 from structsvm.common.names import plain_name
+from structsvm.common.training_data import record_rows
 from structsvm.features.input_rows import check_width, naming, rows_for, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
@@ -214,6 +215,9 @@ class FittedRanker(Saved):
         Number of features.
     feature_names_in_ : ndarray of str
         Names of the features; defined only if ``X`` has string column names.
+    training_data_ : dict
+        Date and versions of the training, and sizes, ranges and digest of the data; see
+        :func:`structsvm.export.model_card`.
     """
 
     relevance: float
@@ -448,6 +452,7 @@ def read_rows(
     weights = query_weights(weight, X, grouping)
     if reset:
         model._saw_qid = qid is not None
+        model.training_data_ = record_rows(X, y, grouping.offsets, grouping.order)
     model._check_queries(qid)
     return TrainingRows(X, y, qid, grouping, weights)
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from structsvm.common.checks import BadInput
+from structsvm.common.training_data import record_rows
 from structsvm.estimators.fitted import Saved
 from structsvm.features.binning import BinnedFeatures, StepFunction
 from structsvm.oracles import get_oracle
@@ -42,6 +43,8 @@ class FusionModel(Saved):
         Number of documents pooled from each run, or None if unknown; new runs are pooled to the same depth.
     certificate : Fit
         Result of training, with the trade-off, the duality gap and the number of passes.
+    training_data_ : dict or None
+        Date and versions of the training, and sizes and digest of the pool; None for files of earlier versions.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class FusionModel(Saved):
     relevance: float
     depth: int | None
     certificate: Fit
+    training_data_: dict[str, Any] | None = None
 
     def predict(self, pool: Candidates) -> Float:
         """Return the score of each row of ``pool``; higher is better.
@@ -172,8 +176,9 @@ def fusion_path(
             "check the judgments and the relevance, or pool deeper",
         )
     problem = RankingProblem(rows, pool.offsets, separator, weights=separator.query_weights, n_jobs=n_jobs)
+    record = record_rows(pool.scores, pool.y, pool.offsets)
     for fit in fit_path(problem, Cs, tol=tol):
-        yield FusionModel(pool.names, binning, fit.w, loss, float(relevance), depth, fit)
+        yield FusionModel(pool.names, binning, fit.w, loss, float(relevance), depth, fit, record)
 
 
 def _quoted(names: Sequence[str]) -> str:

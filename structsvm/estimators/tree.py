@@ -103,6 +103,9 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         Categories of each column with a categorical dtype, if ``X`` is a frame.
     missing_features_ : ndarray of int64
         Indices of the columns with missing values in training.
+    near_zero_ : ndarray of float64, shape (2, n_features)
+        The negative and the positive value of each column closest to 0 in training, or an infinity if there is none;
+        :func:`structsvm.export.export_model` warns if an engine takes such a value for 0.
     n_uninformative_ : int
         Number of queries without a constraint.
 
@@ -267,7 +270,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             )
         X = encode(X, self.categories_)
         X, y, _, grouping, weights = read_rows(self, X, y, qid, sample_weight, sparse=False, missing=True)
-        self.missing_features_ = _columns_with_nan(X)
+        self.missing_features_, self.near_zero_ = _columns_with_nan(X), _near_zero(X)
         forest = None if self.leaves is None else self.leaves.forest
         if forest is not None:
             forest.check_columns(X.shape[1], getattr(self, "feature_names_in_", None))
@@ -480,3 +483,14 @@ class TreeRankerCV(TreeRanker, CrossValidated):
 
 def _columns_with_nan(X: NDArray[Any]) -> NDArray[np.int64]:
     return np.flatnonzero(np.isnan(X.min(axis=0)))  # min propagates NaN
+
+
+def _near_zero(X: NDArray[Any]) -> Float:
+    """Return the negative and the positive value of each column closest to 0."""
+    out = np.empty((2, X.shape[1]))
+    for j, column in enumerate(X.T):
+        out[:, j] = (
+            column.max(where=column < 0, initial=-np.inf),
+            column.min(where=column > 0, initial=np.inf),
+        )
+    return out

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.export.card import model_card as model_card
     from structsvm.export.checking import ExportCheck as ExportCheck
     from structsvm.export.checking import check_export as check_export
     from structsvm.export.linear import linear_form as linear_form

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.common.extras import needed
+from structsvm.common.extras import extra, needed
 from structsvm.common.row_checks import warn_user
 from structsvm.export.target import Target
 
@@ -54,7 +54,7 @@ def vespa_profile(name: str, terms: Sequence[str], rerank_count: int | None = No
 
 def import_onnx() -> Any:
     """Return the package onnx; raise ImportError with the command that installs it."""
-    with needed("an export to ONNX", "'structsvm-ranking[export]'"):
+    with needed("an export to ONNX", extra("export")):
         import onnx
     return onnx
 

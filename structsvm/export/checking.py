@@ -68,7 +68,7 @@ class ExportCheck(NamedTuple):
                 "check",
                 f"expected {to} to score the rows as predict does, got {self}, due to {by}",
                 "float32 holds about seven digits: subtract a constant from these features, or multiply them, before "
-                "training",
+                "training; values within 1e-13 of 0 may count as 0: round them",
             )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from structsvm._version import __version__
 from structsvm.common.arrays import Archive, Damaged, read_json
 from structsvm.common.checks import BadInput
+from structsvm.common.extras import SOURCE
 from structsvm.common.files import is_packed, replacing
 from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
@@ -127,7 +128,7 @@ def load(path: str | Path) -> Any:
                 raise BadInput(
                     path,
                     f"model format {version}, this version of structsvm ({__version__}) reads up to {_FORMAT_VERSION}",
-                    "upgrade with: pip install -U structsvm-ranking",
+                    f"install a newer version of structsvm: pip install {SOURCE} in its source folder",
                 )
             try:
                 if not isinstance(content, dict) or "class" not in content:

@@ -33,8 +33,9 @@ def _is_variable(name: str) -> bool:
 
 
 def _is_word_of_lightgbm(name: str) -> bool:
-    """Return whether LightGBM reads a name back: its file separates names by spaces, and its JSON is not escaped."""
-    return _is_line(name) and not set(name) & set(' \t"[]{},:')
+    """Return whether LightGBM reads a name back: its file separates names by spaces and drops "=" at the ends of their
+    list, and its JSON is not escaped."""
+    return _is_line(name) and not set(name) & set(' \t"[]{},:') and name == name.strip("=")
 
 
 _TEXT = Rule(_is_text, "names that are not empty, of valid characters,")

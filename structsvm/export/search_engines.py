@@ -64,7 +64,8 @@ def export_model(
 
     Trees have values in their leaves, and are followed by one tree per feature for its bins. For ``elasticsearch`` and
     ``opensearch`` a last tree of one leaf makes all scores positive, because documents outside the window of a rescorer
-    have the score 0. LightGBM treats values up to 1e-35 in magnitude as 0.
+    have the score 0. LightGBM treats values up to 1e-35 in magnitude as 0, Solr those from -1e-13: a warning names the
+    features that had such values in training, beside a threshold at 0.
 
     The engines compute in float32, so that scores agree to about seven digits. Thresholds of trees are rounded as the
     engine rounds values, so that a value takes the same branches as in ``predict``, unless a threshold separates two
@@ -115,7 +116,7 @@ def export_model(
     -----
     UserWarning
         If the format has no intercept (which affects scores, but not ranks) or no imputed values; if scores may
-        differ in some version of the engine, or because of float32.
+        differ in some version of the engine, because of float32, or because of values close to 0.
 
     Examples
     --------

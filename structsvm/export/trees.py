@@ -26,6 +26,8 @@ _MAX_DEPTH = 400
 the engines, accepts."""
 _LIGHTGBM_ZERO = 1.001e-35
 """LightGBM treats values of smaller magnitude as 0, and has thresholds on both sides of 0 for this purpose."""
+_SOLR_ZERO = 1.2e-13
+"""Spacing of float32 numbers at Solr's slack: larger negative values count as 0 beside a threshold at 0."""
 _COARSE = 3e-6
 """Spacing of float32 numbers, as a share of the spread of a feature's thresholds, above which scores may differ."""
 _NO_BOUND = np.float32(3e38)
@@ -40,6 +42,8 @@ class ValuedForest(NamedTuple):
     values: Float
     categories: dict[str, list[Any]]
     """The categories of columns by name; trees compare their indices in the list."""
+    near_zero: Float
+    """The negative and the positive value of each feature closest to 0 in training."""
 
     def members(self, node: int) -> NDArray[np.int64]:
         """Return the categories that go left at a node with a set."""
@@ -60,7 +64,9 @@ def valued_forest(model: Any, names: tuple[str, ...]) -> ValuedForest:
                 values.append(steps)
     if trees:
         forest = forest.joined(Forest.of(trees, forest.n_features))
-    return ValuedForest(names, forest, np.concatenate(values), getattr(model, "categories_", {}))
+    # model files of earlier versions lack these values
+    near = getattr(model, "near_zero_", np.outer([-np.inf, np.inf], np.ones(forest.n_features)))
+    return ValuedForest(names, forest, np.concatenate(values), getattr(model, "categories_", {}), near)
 
 
 def _step_tree(feature: int, edges: list[float]) -> Tree:
@@ -89,12 +95,7 @@ def _step_tree(feature: int, edges: list[float]) -> Tree:
 
 def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
     forest = valued.forest
-    size = np.abs(forest.threshold)
-    if (tiny := (forest.sets < 0) & (size > 0) & (size < 1e-35)).any():
-        names = ", ".join(sorted({valued.names[f] for f in forest.feature[tiny].tolist()}))
-        warn_user(
-            f"{names}: LightGBM treats values below 1e-35 as 0, so that scores may differ from those of predict"
-        )
+    _warn_of_zero(valued, "LightGBM", np.outer([-1e-35, 1e-35], np.ones(forest.n_features)))
     head = {
         "version": "v4",
         "num_class": 1,
@@ -114,6 +115,21 @@ def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
         f"pandas_categorical:{json.dumps(known)}\n"
     )
     return "".join(parts).encode()
+
+
+def _warn_of_zero(valued: ValuedForest, engine: str, zero: Float) -> None:
+    """Warn about features with training values that an engine takes for 0, between the two bounds of ``zero``, though
+    the model has a threshold between these values and 0."""
+    forest, near = valued.forest, valued.near_zero
+    own, at = forest.threshold, np.where(forest.sets < 0, forest.feature, 0)
+    below = (zero[0, at] < own) & (own < 0) & (near[0, at] > zero[0, at])
+    above = (own >= 0) & (own < zero[1, at]) & (near[1, at] < zero[1, at])
+    if used := np.unique(at[(below | above) & (forest.sets < 0)]).tolist():
+        warn_user(
+            f"{', '.join(valued.names[j] for j in used)}: some values in training are so close to 0 (within "
+            f"{np.abs(zero[:, used]).max():.2g}) that {engine} counts them as 0, so that their scores differ from "
+            "those of predict; round them to 0 before training"
+        )
 
 
 def _line(values: Any) -> str:
@@ -369,6 +385,8 @@ def _solr(valued: ValuedForest, target: Target) -> bytes:
         return out | ({"missing": "left" if split.unset_left else "right"} if target.nulls else {})
 
     roots = _nested(valued, target, node, lambda _, value: {"value": repr(value)})
+    factor = 2.0 ** np.array([powers[name] for name in valued.names])
+    _warn_of_zero(valued, "Solr", np.outer([-_SOLR_ZERO, _LIGHTGBM_ZERO], 1 / factor))
     if inexact:
         warn_user(
             f"{', '.join(sorted(inexact))}: Solr's slack of 1e-6 at thresholds is not negligible for the feature's "

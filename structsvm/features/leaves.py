@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 
 from structsvm.common.checks import BadInput, check_choice, check_number, check_positive, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.common.extras import needed
+from structsvm.common.extras import extra, needed
 from structsvm.common.machine import count_threads, return_freed_memory
 from structsvm.features.binning import MOST_BINS, BinnedFeatures
 from structsvm.features.boosters import forest_of
@@ -269,7 +269,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             )
         n_trees = int(self.n_trees)
         seed = int(check_random_state(self.random_state).randint(1 << 30))
-        with needed("growing trees", "'structsvm-ranking[trees]'"):
+        with needed("growing trees", extra("trees")):
             import lightgbm
         lengths = np.diff(offsets)
         options = {

@@ -1,12 +1,13 @@
 """A service for experiments on live traffic: it compares rankers by the clicks of users.
 
 ``structsvm live serve`` starts the service; a site makes three calls (``assign``, ``show``, ``clicks``) or puts the
-proxy in front of its search engine. Needs ``pip install 'structsvm-ranking[live]'``.
+proxy in front of its search engine. Needs ``pip install '.[live]'`` in the source folder.
 """
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from structsvm.common.extras import extra
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _NEEDED = ("starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client")
 _MISSING = [name for name in _NEEDED if find_spec(name) is None]
 if _MISSING:
     raise ModuleNotFoundError(
-        f"structsvm.live needs {_MISSING[0]}: pip install 'structsvm-ranking[live]'", name=_MISSING[0]
+        f"structsvm.live needs {_MISSING[0]}: pip install {extra('live')}", name=_MISSING[0]
     )
 
 __getattr__, __dir__, __all__ = attach(__name__)

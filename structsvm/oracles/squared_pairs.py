@@ -309,7 +309,7 @@ def _tangent(scores, first, last, labels, compared_pairs, curvature, room, loss,
         s = scores[row0 - base : row0 - base + n]
         rows = members[row0 : row0 + n]
         v, degree = centred[row0 - base : row0 - base + n], degrees[row0 - base : row0 - base + n]
-        mean = 0.0  # subtracted, because differences of scores are most accurate near zero
+        mean = 0.0  # of the scores; it is subtracted because differences of scores are most accurate near 0
         for p in range(n):
             mean += s[p]
         mean /= n

@@ -78,7 +78,7 @@ def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, val
     gap = dot(cap, best) - dot(gradient, alpha)
     # The gap at w contains the largest violation of each group times its cap. For a huge cap, a violation due to
     # rounding makes the gap large, although alpha is accurate to the last digit. If s w, for a factor s slightly above
-    # 1, satisfies all margins, its primal value is only 1/2 ||s w||^2.
+    # 1, satisfies all margins, its primal value is only 1/2 ||s w||^2. This gives a second bound on the gap.
     product = loss - gradient
     needed = (loss > 0) & (cap[group] > 0)
     if np.any(needed) and np.all(product[needed] > 0):

@@ -23,7 +23,7 @@ class Named(NamedTuple):
     """The columns of a table by their roles."""
 
     label: str | None
-    qid: str
+    qid: str | None
     docid: str | None
 
 
@@ -32,12 +32,13 @@ def name_roles(
     names: Sequence[str],
     *,
     label: str | None,
-    qid: str,
+    qid: str | None,
     docid: str,
     taken: Iterable[str] = (),
 ) -> Named:
-    """Return the columns of labels, if there are any or ``label`` is not None, of query ids, and of document ids (or
-    None). A role whose column is not given by another name may have any usual name that is not in ``taken``.
+    """Return the columns of labels, query ids and document ids; a role that is None, and the documents, may lack one.
+
+    A role whose column is not given by another name may have any usual name that is not in ``taken``.
     """
     stated = {"label": label, QID: qid, "docid": docid}
     given = {own: name for own, name in stated.items() if name not in (own, None)}

@@ -1,7 +1,6 @@
-"""Synthetic data sets, for each of which the correct answer is known."""
+"""Data sets to try: synthetic ones, for each of which the correct answer is known, and real ones."""
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +10,9 @@ import numpy as np
 
 from structsvm import readers  # its names load on first use
 from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
-from structsvm.common.files import AnyPath, beside, destination
+from structsvm.common.files import AnyPath, destination, new_folder
 from structsvm.protocols import Float
+from structsvm.readers.real_data import write_digits, write_ir_dataset
 
 __all__ = ["Dataset", "list_datasets", "make_dataset", "make_runs"]
 
@@ -44,7 +44,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     Examples
     --------
     >>> [dataset.name for dataset in list_datasets()]
-    ['ranking', 'ranking-store', 'trec']
+    ['ranking', 'ranking-store', 'trec', 'digits', 'ir_datasets']
     >>> first = list_datasets()[0]
     >>> first.writes, sorted(first.options)[:3]
     ('file', ['grades', 'n_docs', 'n_features'])
@@ -53,15 +53,18 @@ def list_datasets() -> tuple[Dataset, ...]:
 
 
 def make_dataset(name: str, path: AnyPath, **options: object) -> Path:
-    """Write a synthetic data set.
+    """Write a synthetic or a real data set.
 
     Parameters
     ----------
-    name : {"ranking", "ranking-store", "trec"}
+    name : {"ranking", "ranking-store", "trec", "digits", "ir_datasets"}
         ``"ranking"``: LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
         weights are those of ``structsvm.readers.synthetic.planted_weights``). ``"ranking-store"``: the same model as a
         memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"trec"``: a folder
         with ``qrels.txt``, ``runs/*.run`` and ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
+        ``"digits"``: LETOR text, in which images of scikit-learn's digits are ranked by their pixels.
+        ``"ir_datasets"``: a folder with ``qrels.txt``, and ``runs/scoreddocs.run`` if there is a run, of the data set
+        ``id`` of the package ir_datasets, such as ``"msmarco-passage/trec-dl-2020/judged"``.
     path : path
         A file or folder that does not exist yet. It is created only when it is complete.
     **options
@@ -170,18 +173,13 @@ def make_runs(
 
 def _write_trec(path: Path, **options: Any) -> None:
     runs, qrels, weights = make_runs(**options)
-    part = beside(path, ".part")
-    try:
-        (part / "runs").mkdir(parents=True)
+    with new_folder(path) as part:
+        (part / "runs").mkdir()
         for run in runs:
             readers.write_run(run, part / "runs" / f"{run.tag}.run")
         readers.write_qrels(qrels, part / "qrels.txt")
         answer = {"best_weights": {run.tag: w for run, w in zip(runs, weights.tolist(), strict=True)}}
         (part / "fusion.json").write_text(json.dumps(answer, indent=2) + "\n", encoding="utf-8")
-        part.rename(path)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
 
 
 _RANKING = {"n_queries": 20, "n_docs": 15, "n_features": 5, "noise": 0.5, "grades": 3, "random_state": 0}
@@ -217,6 +215,24 @@ _MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
     (
         Dataset("trec", "folder", "TREC runs and judgments; the weights of the best fusion are known", _TREC),
         _write_trec,
+    ),
+    (
+        Dataset(
+            "digits",
+            "file",
+            "handwritten digits of scikit-learn (UCI, Alpaydin and Kaynak): find images of the same digit; LETOR text",
+            {"n_queries": 100, "n_docs": 50, "random_state": 0},
+        ),
+        write_digits,
+    ),
+    (
+        Dataset(
+            "ir_datasets",
+            "folder",
+            "judgments and run of a data set of the package ir_datasets, which downloads it from its authors",
+            {"id": ""},
+        ),
+        write_ir_dataset,
     ),
 )
 _MAKERS = {dataset.name: (dataset, write) for dataset, write in _MADE}

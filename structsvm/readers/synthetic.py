@@ -141,7 +141,7 @@ def _queries(
 
 
 def grades_by_rank(n_docs: int, grades: int, shares: Sequence[float]) -> Float:
-    """Return the grade of each rank, for the shares of grades 0, 1, ...; grades are at most ``grades - 1``."""
+    """Return the grade of each rank, at most ``grades - 1``; ``shares[g]`` is the share of documents of grade ``g``."""
     ends = np.round(np.cumsum(shares[::-1])[:-1] * n_docs)  # documents with at least grade 4, 3, ...
     return np.asarray(
         np.minimum((np.arange(n_docs)[:, np.newaxis] < ends).sum(axis=1), grades - 1), np.float64

@@ -49,7 +49,7 @@ class Layout(NamedTuple):
     """Properties shared by the files of a table."""
 
     label: str | None
-    qid: str
+    qid: str | None
     docid: str | None
     features: tuple[str, ...]
     """Numeric columns."""
@@ -260,7 +260,7 @@ def layout_of(
     tables: Sequence[Table],
     *,
     label: str | None = "label",
-    qid: str = QID,
+    qid: str | None = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
     fill: float | None = None,
@@ -337,7 +337,7 @@ def _rows_of(batch: Batch, layout: Layout) -> _Rows:
         if wrong.any():
             row = int(wrong.argmax())
             raise batch.wrong(row, layout.label, "a finite label", f"{y[row]}", "drop the row or grade it")
-    qid = ids(batch, layout.qid, "a query id")
+    qid = None if layout.qid is None else ids(batch, layout.qid, "a query id")
     docid = None if layout.docid is None else ids(batch, layout.docid, "the id of a document")
     return _Rows(X, y, qid, docid, {name: texts(batch, name) for name in layout.words})
 
@@ -359,11 +359,12 @@ def read_units(units: Units, layout: Layout) -> tuple[QueryData, dict[str, tuple
     docid: list[Any] = []
     words: dict[str, list[Any]] = {name: [] for name in layout.words}
     source = units[0][0].source
-    queries, documents = IdColumn(source, layout.qid), IdColumn(source, layout.docid or "")
+    queries, documents = (IdColumn(source, name or "") for name in (layout.qid, layout.docid))
     for batch, rows in _batches(units, layout):
         X.append(rows.X)
         y.append(rows.y)
-        qid.append(look(queries, rows.qid, batch))
+        if layout.qid is not None:
+            qid.append(look(queries, rows.qid, batch))
         if layout.docid is not None:
             docid.append(look(documents, rows.docid, batch))
         for name in layout.words:
@@ -374,7 +375,7 @@ def read_units(units: Units, layout: Layout) -> tuple[QueryData, dict[str, tuple
     labels = None if layout.label is None else np.concatenate(y)
     if labels is not None and np.isnan(labels).any():
         labels = None
-    grouping = group_queries(all_ids(queries, qid), n_rows)
+    grouping = group_queries(all_ids(queries, qid) if qid else None, n_rows)
     names = all_ids(documents, docid, as_text=True) if docid else None
     categories = {}
     for name, arrays in words.items():

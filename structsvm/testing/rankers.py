@@ -122,7 +122,7 @@ def _check_frames(model: object, fresh: Any, data: QueryData, scores: Float, req
     fitted = fresh.fit(frame, data.y)
     message = "feature_names_in_: expected the columns of the frame without qid"
     require(list(getattr(fitted, "feature_names_in_", [])) == list("abcd"), message)
-    # a frame stores columns contiguously: the same products are added in a different order
+    # a frame stores columns contiguously, so that products are added in another order and last digits may differ
     size = float(np.abs(scores).max())
     message = "a frame with a column qid changes the scores"
     require(np.allclose(fitted.predict(frame), scores, rtol=1e-9, atol=1e-9 * size), message)

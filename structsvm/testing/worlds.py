@@ -38,7 +38,7 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     require(not gaps[winners].any(), f"gaps: expected 0 for the winners, got {gaps[winners]}")
     # the winners first, then others in order of their numbers
     arms = list(dict.fromkeys([*winners.tolist(), *range(n)]))[:5]
-    allowed = 5 * np.sqrt(0.25 / n_comparisons)  # at most five standard deviations
+    allowed = 5 * np.sqrt(0.25 / n_comparisons)  # five standard deviations of a share of wins
 
     def share(first: int, second: int) -> float:
         outcomes = []

@@ -1,6 +1,7 @@
 """The command reference of the manual, and options that several commands share."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,38 @@ def test_an_option_is_checked_in_the_same_way_by_all_commands(cli, option, value
     assert len(having) > 6
     for command in having:
         assert message in cli.refuses(f"{command} {option} {value}"), command
+
+
+def test_the_cheat_sheet_has_commands_and_names_that_exist():
+    page = (DOCS / "cheat_sheet.md").read_text(encoding="utf-8")
+    known = {
+        " ".join(words): command
+        for words, command in commands.leaves(typer.main.get_command(structsvm.cli.app))
+    }
+    for line in re.findall(r"`structsvm ([a-z][^`]+)`", page):
+        words = line.split()
+        command = known[" ".join(words[: 1 if words[0] in known else 2])]
+        options = {name for one in command.params for name in one.opts} | {"-h"}
+        assert {word for word in words if word.startswith("-")} <= options, line
+    folders = (
+        "",
+        ".metrics",
+        ".export",
+        ".readers",
+        ".estimators",
+        ".estimators.baselines",
+        ".clicks",
+        ".online",
+    )
+    folders += (
+        ".online.interleaving",
+        ".online.statistics",
+        ".online.arena",
+        ".online.bandits",
+        ".dask",
+        ".live",
+    )
+    rooms = [importlib.import_module(f"structsvm{folder}") for folder in folders]
+    for code in re.findall(r"\| (`[^|]*) \|", page):
+        for name in re.findall(r"(?<![.\w])([A-Za-z_]\w+)\(", code):
+            assert name == "cross_val_score" or any(hasattr(room, name) for room in rooms), name

@@ -8,7 +8,7 @@ import pytest
 import structsvm
 from structsvm.readers import make_ranking, read_parquet, write_store
 
-pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")
+pytest.importorskip("distributed", reason="pip install '.[dask]'")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """``fuse --weights-for``, ``export --check``, ``show`` and ``explain``, as a user calls them."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -90,6 +91,11 @@ def test_an_export_is_checked(cli, shop, to):
     cli(f"export trees.npz --to {to} -o model.json --check gaps.csv")
     assert "gaps.csv: largest difference" in cli.err
     assert "of the range, 0 of" in cli.err
+    shop[["price", "title", "bm25"]].to_csv("bare.csv", index=False)
+    cli(
+        f"export trees.npz --to {to} -o model.json --check bare.csv"
+    )  # scores need neither labels nor queries
+    assert "bare.csv: largest difference" in cli.err
     options = "--unmatched price=zero,title=zero -o model.json --check rows.csv"
     cli(f"export trees.npz --to {to} {options}")
     if to in ("opensearch", "solr"):
@@ -115,8 +121,10 @@ def test_queries_of_features_are_a_file(cli, shop):
 def test_show(cli, shop):
     table = json.loads(cli("show linear.npz --json --rows rows.csv"))["features"]
     assert [one["feature"] for one in table][2] == "title"
-    assert set(table[0]) == {"feature", "scaled", "raw", "importance"}
-    assert cli("show trees.npz").split("\n")[0].split() == ["feature", "splits", "range", "alone"]
+    assert set(table[0]) == {"feature", "scaled", "raw", "low", "high", "importance"}
+    card, table = cli("show trees.npz").split("\n\n")
+    assert re.search(r"^data +20 queries, 200 rows, labels 0 to 1, digest [0-9a-f]{16}$", card, re.M)
+    assert table.split("\n")[0].split() == ["feature", "splits", "range", "alone", "low", "high"]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # versions for which the file is wrong

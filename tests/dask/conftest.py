@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")
-pytest.importorskip("dask.dataframe", reason="pip install 'structsvm-ranking[dask]'")
+pytest.importorskip("distributed", reason="pip install '.[dask]'")
+pytest.importorskip("dask.dataframe", reason="pip install '.[dask]'")
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from structsvm.readers import write_letor, write_store
 from structsvm.trainers.certificate import ConvergenceWarning
 from tests.trainers.problems import bind, objective
 
-dd = pytest.importorskip("dask.dataframe", reason="pip install 'structsvm-ranking[dask]'")
+dd = pytest.importorskip("dask.dataframe", reason="pip install '.[dask]'")
 import dask.array as da  # noqa: E402
 from dask import delayed  # noqa: E402
 

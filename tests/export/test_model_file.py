@@ -2,8 +2,10 @@
 
 import json
 import zipfile
+from datetime import UTC, datetime
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.exceptions import NotFittedError
@@ -11,11 +13,12 @@ from sklearn.exceptions import NotFittedError
 import structsvm
 from structsvm import SVMNDCG, QueryScaler, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc, load
 from structsvm.common.candidates import CandidateSet
+from structsvm.export import model_card
 from structsvm.export import model_file as model_files
 from structsvm.export.model_file import save
 from structsvm.oracles import get_oracle
 from structsvm.readers import make_ranking
-from tests.refusing import rejected
+from tests.refusing import refused, rejected
 from tests.trainers.problems import LOSS_NAMES
 
 DATA = make_ranking(12, 8, 3, noise=0.2)
@@ -71,7 +74,6 @@ def test_a_scaler_can_be_saved(tmp_path):
 
 
 def test_names_of_features_come_back(tmp_path):
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(DATA.X, columns=["bm25", "länge", "x y"]).assign(qid=DATA.qid)
     SVMMap().fit(frame, DATA.y).save(tmp_path / "m")
     back = load(tmp_path / "m")
@@ -79,6 +81,34 @@ def test_names_of_features_come_back(tmp_path):
     assert list(back.feature_names_in_) == ["bm25", "länge", "x y"]
     back.predict(frame)
     rejected("feature names", back.predict, frame.rename(columns={"bm25": "tf"}))
+
+
+def test_a_model_card_has_the_data_and_the_estimate(tmp_path):
+    CV = StructuralRankerCV(Cs=[0.1, 1.0], cv=3)
+    frame = pd.DataFrame(DATA.X, columns=["a", "b", "c"])
+    digests = []
+    for X, y in ((frame, DATA.y), (frame, DATA.y), (frame, DATA.y[::-1]), (frame + 1e-9, DATA.y)):
+        before = datetime.now(UTC).replace(microsecond=0)
+        CV.fit(X, y, qid=DATA.qid).save(tmp_path / "m")
+        back = load(tmp_path / "m")
+        card = model_card(back)
+        assert before <= datetime.fromisoformat(card["trained"].partition(",")[0]) <= datetime.now(UTC)
+        assert card["data"].startswith("12 queries, 96 rows, labels 0 to ")
+        digests.append(card["data"].split()[-1])
+        np.testing.assert_array_equal(back.training_data_["low"], np.min(X, axis=0))
+        np.testing.assert_array_equal(back.training_data_["high"], np.max(X, axis=0))
+        assert (card["measure"], card["estimate"]) == ("map", repr(back.estimate()))
+        CV.save(tmp_path / "again")  # the same model gives the same bytes
+        assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+    assert digests[0] == digests[1]
+    assert len({*digests}) == 3
+    assert {len(one) for one in digests} == {16}
+    for name in ("held_out_", "training_data_"):  # as in files of earlier versions
+        vars(back).pop(name)
+    refused("that did not keep values of held-out queries; train again", back.estimate)
+    card = model_card(back)
+    assert card["trained"].startswith("unknown")
+    assert card["estimate"].startswith("none: estimate: the model file")
 
 
 def test_numbers_of_numpy_become_plain(tmp_path):
@@ -139,7 +169,9 @@ def model_file(tmp_path):
 
 def test_a_newer_format_names_the_remedy(model_file, tmp_path):
     newer = rewritten(model_file, tmp_path / "newer", lambda d, _: d.update(format_version=3))
-    rejected(r"model format 3.*reads up to 2; upgrade with: pip install -U", load, newer)
+    rejected(
+        r"model format 3.*reads up to 2; install a newer version of structsvm: pip install \. in", load, newer
+    )
 
 
 def test_a_missing_file_is_an_os_error(tmp_path):

@@ -1,6 +1,5 @@
 """Rankers over trees in other systems: each scores rows as ``predict`` does."""
 
-import copy
 import json
 import warnings
 
@@ -227,11 +226,30 @@ def test_refusals(model):
     rejected("to='lightgbm': expected a tree ranker, got SVMMap", export_model, linear, "lightgbm")
 
 
-def test_lightgbm_takes_tiny_thresholds_for_zero(model):
-    tiny = copy.deepcopy(model)
-    tiny.leaves_.forest_.threshold[0] = 1e-36
-    with pytest.warns(UserWarning, match="below 1e-35 as 0"):
-        export_model(tiny, "lightgbm")
+@pytest.mark.parametrize("n_bins", [0, 16])
+@pytest.mark.parametrize("last", [3.0, 1e-36])
+@pytest.mark.parametrize("size", [1.0, 1e-6, 5.5e-17, 1e-30, 1e-36])
+def test_values_that_an_engine_takes_for_zero_are_named_if_training_had_them(size, last, n_bins):
+    """Negative values, zeros and positive values, which are learned apart; the check shows which engine errs."""
+    rng = np.random.default_rng(0)
+    grades = rng.integers(0, 3, 1200)
+    rows = np.column_stack([np.array([-size, 0, last])[grades], rng.normal(size=1200)])
+    model = TreeRanker(C=1, n_trees=10, n_bins=n_bins, random_state=0).fit(
+        rows, grades, qid=np.arange(1200) // 30
+    )
+    for to in ("solr", "lightgbm", "opensearch"):
+        said, content = said_of(
+            model, to, ["price", "title"], **({"engine_version": "3.8"} if to == "opensearch" else {})
+        )
+        wrong = check_export(content, model, to, rows, feature_names=["price", "title"]).difference > 1e-3
+        print(
+            to,
+            size,
+            last,
+            n_bins,
+            wrong,
+            [one for one in said if one.startswith("price: some values in training")],
+        )
 
 
 @pytest.mark.parametrize(("days", "warned"), [(30, True), (365, True), (0, False)])

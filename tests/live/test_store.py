@@ -245,7 +245,7 @@ def test_a_store_of_a_later_release(store_url, capsys):
         connection.execute(text("UPDATE meta SET value = '99' WHERE name = 'schema'"))
     store.close()
     assert main(["live", "migrate", "--store", store_url]) == 2
-    assert "update structsvm-ranking" in capsys.readouterr().err
+    assert "install the version of structsvm that wrote it" in capsys.readouterr().err
 
 
 def test_put_compares_with_the_stored_configuration(opened):

@@ -4,6 +4,9 @@ import gzip
 import hashlib
 import json
 import re
+import sys
+import types
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +31,7 @@ from structsvm.readers import (
 )
 from structsvm.readers.describing import Description
 from structsvm.readers.synthetic import planted_weights
-from tests.refusing import rejected
+from tests.refusing import refused, rejected
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -36,6 +39,7 @@ SMALL = {
     "ranking": {"n_queries": 4},
     "ranking-store": {"n_queries": 4, "n_docs": 6, "n_features": 3},
     "trec": {"n_topics": 2},
+    "digits": {"n_queries": 3, "n_docs": 40},
 }
 
 
@@ -48,7 +52,10 @@ def files(path):
 # making
 
 
-@pytest.mark.parametrize("dataset", list_datasets(), ids=lambda dataset: dataset.name)
+MADE = [dataset for dataset in list_datasets() if dataset.name != "ir_datasets"]
+
+
+@pytest.mark.parametrize("dataset", MADE, ids=lambda dataset: dataset.name)
 def test_what_is_listed_can_be_made_again_with_the_same_bytes(tmp_path, dataset):
     options = SMALL[dataset.name]
     one = make_dataset(dataset.name, tmp_path / "one", **options)
@@ -57,6 +64,32 @@ def test_what_is_listed_can_be_made_again_with_the_same_bytes(tmp_path, dataset)
     assert files(make_dataset(dataset.name, tmp_path / "other", **options, random_state=1)) != files(one)
     assert one.is_dir() == (dataset.writes == "folder")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one", "other", "two"]  # no part is left
+
+
+def test_digits_are_ranked_by_their_pixels(tmp_path):
+    data = read_letor(make_dataset("digits", tmp_path / "d"))
+    assert (data.n_queries, data.n_rows, data.n_features) == (100, 5000, 64)
+    assert evaluate("map", data.y, -data.X.sum(axis=1), qid=data.qid).mean > 0.6
+    refused(
+        "n_docs=900: expected an integer from 1 to 800", make_dataset, "digits", tmp_path / "e", n_docs=900
+    )
+
+
+def test_a_data_set_of_ir_datasets(tmp_path, monkeypatch):
+    """With a stub: judgments and the run, if there is one, are written, or nothing."""
+    judgment, scored = namedtuple("J", "query_id doc_id relevance"), namedtuple("S", "query_id doc_id score")
+    found = types.SimpleNamespace(
+        has_qrels=lambda: True, qrels_iter=lambda: [judgment("q1", "d1", 2), judgment("q1", "d2", 0)],
+        has_scoreddocs=lambda: True, scoreddocs_iter=lambda: [scored("q1", "d2", 1.5), scored("q1", "d1", 0.5)],
+    )  # fmt: skip
+    stub = types.SimpleNamespace(load={"vaswani": found}.__getitem__)
+
+    monkeypatch.setitem(sys.modules, "ir_datasets", stub)
+    refused("id='x': expected a name of ir_datasets", make_dataset, "ir_datasets", tmp_path / "x", id="x")
+    folder = make_dataset("ir_datasets", tmp_path / "v", id="vaswani")
+    table = evaluate(read_qrels(folder / "qrels.txt"), [read_run(folder / "runs" / "scoreddocs.run")], "mrr")
+    assert table.results["scoreddocs", "mrr"].mean == 0.5
+    assert [path.name for path in tmp_path.iterdir()] == ["v"]
 
 
 def test_the_ranking_follows_its_planted_weights(tmp_path):

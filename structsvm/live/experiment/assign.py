@@ -49,7 +49,7 @@ class Policy:
             self.own.discard(self.duels.popitem(last=False)[0])
 
     def count(self, stored: Iterable[StoredDuel]) -> None:
-        """Count the duels of stored lists as pending, unless they were counted at assignment."""
+        """Count the duels of stored lists as pending; those of this process were counted when they were assigned."""
         for one in stored:
             self.last = max(self.last, one.seq)
             if one.id in self.own:

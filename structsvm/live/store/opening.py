@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.common.checks import BadInput
-from structsvm.common.extras import needed
+from structsvm.common.extras import extra, needed
 from structsvm.live.contract.settings import sqlite_file
 from structsvm.live.store import postgres, sqlite
 from structsvm.live.store.queries import Store
@@ -23,7 +23,7 @@ def open_database(url: str) -> Store:
     path = sqlite_file(url)
     if path is not None:
         return Store(*sqlite.engines(path))
-    with needed("PostgreSQL", "'structsvm-ranking[live-postgres]'"):
+    with needed("PostgreSQL", extra("live-postgres")):
         return Store(*postgres.engines(url))
 
 

@@ -198,7 +198,7 @@ def migrate(connection: sa.Connection, before: int | None) -> None:
         return
     if before > VERSION:
         problem = f"expected schema version {VERSION} or older, got {before}"
-        raise BadInput("store", problem, "update structsvm-ranking")
+        raise BadInput("store", problem, "install the version of structsvm that wrote it, or a later one")
     for step in _STEPS[before - 1 :]:
         step(connection)
     connection.execute(meta.update().where(meta.c.name == "schema"), {"value": str(VERSION)})

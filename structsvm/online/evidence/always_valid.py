@@ -46,9 +46,9 @@ class ConfidenceSequence:
         Sample mean and interval at each look. With probability ``1 - alpha`` the true mean lies between ``lower`` and
         ``upper`` at all looks at once.
     p_values : ndarray of float64, shape (n_looks,)
-        p-value of the hypothesis "the mean is 0" at each look: one over the capital against it, at most 1. It is at
-        most alpha if and only if 0 is outside the interval of that look; the experiment may then stop. It does not
-        depend on the order of the outcomes before the look.
+        p-value of the hypothesis "the mean is 0" at each look: 1 divided by the capital won by betting against it, at
+        most 1. It is at most alpha if and only if 0 is outside the interval of that look; the experiment may then stop.
+        It does not depend on the order of the outcomes before the look.
     alpha : float
         Bound on the probability that any interval misses the mean.
 

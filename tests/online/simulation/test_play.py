@@ -125,7 +125,7 @@ def test_interval_and_accuracy() -> None:
 
 @pytest.mark.parametrize("bandit", FORMS, ids=["compiled", "uncompiled"])
 def test_on_a_dask_client(bandit: Any) -> None:
-    distributed = pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")
+    distributed = pytest.importorskip("distributed", reason="pip install '.[dask]'")
     options = {"horizon": 500, "n_runs": 4, "seed": 3}
     expected = simulate(bandit, WORLD, **options)
     with warnings.catch_warnings():

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import structsvm
 from structsvm import metrics
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
+from structsvm.readers.real_data import digit_pairs
 
 # number of images in the training part, and of query images in each part
 _N_TRAIN, _N_TRAIN_QUERIES, _N_TEST_QUERIES = 1000, 500, 300
@@ -67,20 +67,9 @@ def digits_task(random_state: int = 0) -> Task:
 
     No image of the training part, query or candidate, is in the test part.
     """
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    images = (digits.images / 16.0).reshape(-1, 64).astype(np.float32)
-    order = np.random.default_rng(random_state).permutation(images.shape[0])
-
-    def part(chosen: NDArray[np.int64], n_queries: int) -> QueryData:
-        queries, candidates = chosen[:n_queries], chosen[n_queries:]
-        X = np.abs(images[queries][:, None, :] - images[candidates][None, :, :]).reshape(-1, 64)
-        y = (digits.target[queries][:, None] == digits.target[candidates][None, :]).astype(np.float64).ravel()
-        names = tuple(f"pixel {i},{j}" for i in range(1, 9) for j in range(1, 9))
-        return QueryData.from_arrays(X, y, np.repeat(queries, candidates.shape[0]), feature_names=names)
-
-    train, test = part(order[:_N_TRAIN], _N_TRAIN_QUERIES), part(order[_N_TRAIN:], _N_TEST_QUERIES)
+    order = np.random.default_rng(random_state).permutation(1797)
+    train = digit_pairs(order[:_N_TRAIN_QUERIES], order[_N_TRAIN_QUERIES:_N_TRAIN])
+    test = digit_pairs(order[_N_TRAIN : _N_TRAIN + _N_TEST_QUERIES], order[_N_TRAIN + _N_TEST_QUERIES :])
     X = test.X.astype(np.float64)
     return Task(
         title="Find the same digit",
