@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-import structsvm
 from structsvm.cli import paths
 from structsvm.cli.files import Data, Table, load_ranker, predicted
 from structsvm.cli.options import AsJson
