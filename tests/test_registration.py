@@ -225,7 +225,7 @@ found["trainers"] = {
     name: [
         fate(train, problem("map"), 1.0, solver=name),
         {fate(train, problem("map"), 1.0, solver=name, **one) for one in asked} == {"refused" if plain else "trained"},
-        [fate(make(name).fit if i < 6 else lambda *a, qid: make(name)._check_options(), rows.X, rows.y, qid=rows.qid)
+        [fate(make(name).fit if i < 6 else lambda *a, qid: make(name).check_options(), rows.X, rows.y, qid=rows.qid)
          for i, make in enumerate(estimators)],
     ]
     for name, plain in (("made_plain", True), ("made_able", False))

@@ -26,6 +26,7 @@ from _cluster import DOCS, cluster_of, save, watching, write_tables
 
 from structsvm import StructuralRanker
 from structsvm.dask import DaskStructuralRanker
+from structsvm.estimators.structural import bind_problem
 from structsvm.readers import read_parquet
 
 WORKERS = 3
@@ -39,7 +40,7 @@ class Truth:
     def __init__(self, tables: str, C: float) -> None:
         data = read_parquet(tables)
         self.C = C
-        self.problem = StructuralRanker("map")._bind(data, np.ones(data.n_queries))
+        self.problem = bind_problem(StructuralRanker("map"), "map", data, np.ones(data.n_queries))
         self.optimum = StructuralRanker("map", C=C, tol=1e-6).fit(data.X, data.y, qid=data.qid).fit_.primal
 
     def judge(self, fit: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,19 +13,18 @@ from structsvm.clicks.cells import ClickCells, once_each
 from structsvm.clicks.holding_out import sketch_of
 from structsvm.clicks.losses import Weighting, click_values, click_weights, loss_by_name
 from structsvm.clicks.propensities import Propensities, given_or_harvested
-from structsvm.common.checks import BadInput, check_C, check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
 from structsvm.estimators.choosing_C import check_selection
 from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.fitted import all_or_nothing, require_qid
-from structsvm.estimators.linear import linear_scores
-from structsvm.estimators.structural import StructuralRanker
+from structsvm.estimators.structural import StructuralRanker, bind_problem
 from structsvm.metrics.evaluation import Part, check_distinguishes, differs
 from structsvm.metrics.ranks_and_ties import Ranking, rank_queries
 from structsvm.metrics.results import EvaluationResult
-from structsvm.protocols import Float, Int, Oracle
+from structsvm.protocols import Oracle
 from structsvm.queries import QueryData, group_queries, refuse_first, split_qid, warn_user
 
 _TINY = np.finfo(np.float64).tiny
@@ -130,11 +129,9 @@ class ClickSVM(StructuralRanker):
             If the log has no clicks; if ``propensities`` is None and the log does not identify them (it needs lists of
             several rankers); or if none of the clicked documents is among the rows.
         """
-        C = check_C(self.C)
         y = self._weigh(X, y, qid, docid)
         data, weights = self._grouped(X, y, qid, sample_weight)
-        self.fit_ = next(self._train(self._bind(data, weights), [C]))
-        self.coef_ = self.fit_.w
+        self._keep(next(self._train(bind_problem(self, self._loss, data, weights), [self.C])))
         return self
 
     def score(
@@ -252,12 +249,10 @@ class ClickSVMCV(ClickSVM, CrossValidated):
     convention: Literal["trec"] = field(default="trec", init=False)
 
     _usual = (1e-4, 1e2, 13)
-    check_options = CrossValidated.check_options
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, docid: Any = None, sample_weight: Any = None) -> Self:
         """Choose C, then train on all queries; parameters and errors as in :meth:`ClickSVM.fit`."""
-        grid = self._grid()
         y = self._weigh(X, y, qid, docid)
         data, weights = self._grouped(X, y, qid, sample_weight)
         lengths = np.diff(data.offsets)
@@ -271,27 +266,13 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         clicks = weights[number] * data.y
         gains = clicks * click_values(self.loss, np.ones_like(length), length)[1]
         largest = np.add.reduceat(gains, data.offsets[:-1])
-        self._check_labels(data)
-
-        def folds() -> Iterator[tuple[Int, Float]]:
-            for fold in range(self.cv):
-                testing = np.sort(clicked[fold :: self.cv])
-                training = np.sort(np.setdiff1d(clicked, testing))
-                part = data.select(testing)
-                values = [
-                    self._values(part.y, part.qid, linear_scores(part.X, fit.w))
-                    for fit in self._train(
-                        self._bind(data.select(training), weights[training]), grid.tolist()
-                    )
-                ]
-                yield testing, np.stack(values, axis=1)
-
-        choice = self._choose(grid, largest, folds(), lambda: data.query_ids, data)
+        folds = [np.sort(clicked[fold :: self.cv]) for fold in range(self.cv)]
+        splits = [(np.setdiff1d(clicked, testing), testing) for testing in folds]
+        choice = self._by_folds(data, weights, splits, largest)
         tested = largest > 0
         self.scores_ = combine(largest[tested] / largest[tested].sum(), choice.values[tested])
         with choice.training():
-            self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
-        self.coef_ = self.fit_.w
+            self._keep(next(self._train(bind_problem(self, self._loss, data, weights), [self.C_])))
         return self
 
     def _check_labels(self, data: QueryData) -> None:
@@ -319,8 +300,10 @@ class ClickSVMCV(ClickSVM, CrossValidated):
     def _bounds(self) -> tuple[float, float]:
         return 0.0, 1.0
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
+        super().check_options()
+        self._grid()
         check_selection(self.selection)
         check_whole("cv", self.cv, 2)
 

@@ -186,17 +186,20 @@ class CandidateSet:
         >>> CandidateSet(["a", "b"]).fingerprint == CandidateSet(["b", "a"], ids=[7, 8]).fingerprint
         True
         """
-        # one text per document, in a form that does not depend on the order of the documents
+        # the bytes of each document, in a form that does not depend on the order of the documents
         if self.similarity is not None:
-            rows = [str(sorted(row)) for row in self.similarity.tolist()]
+            values = np.sort(self.similarity + 0.0, axis=1)  # -0.0 + 0.0 is 0.0
+            rows = [row.tobytes() for row in values.astype("<f8")]
         elif self.kind == "counts":
+            parts = zip(self.texts.indptr[:-1], self.texts.indptr[1:], strict=True)
+            entries = [(self.texts.indices[a:b], self.texts.data[a:b]) for a, b in parts]
             rows = [
-                f"{self.texts.indices[a:b].tolist()}{self.texts.data[a:b].tolist()}"
-                for a, b in zip(self.texts.indptr[:-1], self.texts.indptr[1:], strict=True)
+                columns.astype("<i8").tobytes() + data.astype("<f8").tobytes() for columns, data in entries
             ]
         else:
-            rows = [text if isinstance(text, str) else json.dumps(list(text)) for text in self.texts]
-        documents = sorted(hashlib.sha256(row.encode(errors="surrogatepass")).digest() for row in rows)
+            texts = (text if isinstance(text, str) else json.dumps(list(text)) for text in self.texts)
+            rows = [text.encode(errors="surrogatepass") for text in texts]
+        documents = sorted(hashlib.sha256(row).digest() for row in rows)
         return hashlib.sha256(b"".join(documents)).hexdigest()[:16]
 
     def __repr__(self) -> str:

@@ -5,9 +5,13 @@ import ctypes
 import numbers
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from structsvm.common.checks import BadInput
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -22,6 +26,14 @@ def count_threads(n_jobs: int | None) -> int:
     # processors that the scheduler gives this process, which may be fewer than those of the machine
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     return max(1, available + 1 + int(n_jobs))
+
+
+def map_in_threads(work: Callable[[T], R], items: Sequence[T], n_threads: int) -> list[R]:
+    """Return the results of ``work`` in the order of the items; an error or Ctrl-C cancels items not yet started."""
+    if n_threads == 1 or len(items) == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
+        return list(pool.map(work, items))
 
 
 def in_threads(job: Callable[[int], Any], tasks: Sequence[int], workers: int) -> Iterator[Any]:

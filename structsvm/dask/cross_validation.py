@@ -12,8 +12,8 @@ from structsvm.dask.cluster import DaskPartitions, ask
 from structsvm.dask.estimator import DaskStructuralRanker
 from structsvm.dask.rows import Held
 from structsvm.estimators.cross_validation import CrossValidated
+from structsvm.estimators.fitted import measure_of
 from structsvm.estimators.linear import linear_scores
-from structsvm.estimators.structural import StructuralRanker
 from structsvm.metrics.evaluation import check_distinguishes, distinguishes, evaluate_part
 from structsvm.protocols import Float, Int
 from structsvm.trainers.partitioned import fit_path_partitioned
@@ -70,7 +70,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         self._check_choice()
 
     def _measure(self) -> Any:
-        return StructuralRanker(self.loss)._measure()
+        return measure_of(self.loss)
 
     def _train(self, client: object, raw: list[Any], about: Sequence[Any]) -> None:
         Cs = self._grid()

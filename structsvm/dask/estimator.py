@@ -23,7 +23,13 @@ from structsvm.dask.groups import Groups, whole_queries
 from structsvm.dask.rows import Dealt, Rows, facts, hold, scored, summary
 from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import has_names, pieces
-from structsvm.estimators.fitted import all_or_nothing, no_constraint, ranks, warn_of_uninformative
+from structsvm.estimators.fitted import (
+    all_or_nothing,
+    measure_of,
+    no_constraint,
+    ranks,
+    warn_of_uninformative,
+)
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker, usual_C
 from structsvm.features.scaling import QueryScaler, scale_rows
@@ -443,7 +449,7 @@ class DaskStructuralRanker(BaseEstimator):
     ) -> float:
         """Return the mean over queries of the measure that fits the loss, as :meth:`structsvm.StructuralRanker.score`
         does."""
-        name = StructuralRanker(self.loss)._measure()
+        name = measure_of(self.loss)
         options = {"sample_weight": sample_weight, "relevance": self.relevance}
         return self.evaluate(X, y, qid=qid, metrics=[name], **options)[name].mean
 

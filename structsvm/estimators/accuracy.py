@@ -149,9 +149,10 @@ class AccuracySVM(LinearSVM):
     def _scores(self, X: object, qid: ArrayLike) -> Float:
         return super()._scores(X, qid) + self.intercept_
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
         check_choice("variant", self.variant, _SCALES)
-        super()._check_options()
+        super().check_options()
 
 
 def _narrow(X: Any) -> Any:

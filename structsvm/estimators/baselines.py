@@ -11,19 +11,26 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.candidates import CandidateSet, check_degrees, check_grades, check_limits, check_sets
+from structsvm.common.candidates import (
+    CandidateSet,
+    Limits,
+    check_degrees,
+    check_grades,
+    check_limits,
+    check_sets,
+)
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole, counted
 from structsvm.common.greedy import greedy_by_gains
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
 from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
 from structsvm.features.greedy_steps import POWERS, smoothed_scores
-from structsvm.features.word_counts import count_words, make_vectorizer, similarities
+from structsvm.features.word_counts import count_words, make_vectorizer, similarities, smoothed
 from structsvm.features.word_features import unit_range
 from structsvm.protocols import Float, Int
 
@@ -260,6 +267,14 @@ class EssentialPages(_WordMethod):
         return gain
 
 
+class _Prepared(NamedTuple):
+    """A labelled set for which a method chooses its parameters."""
+
+    candidates: CandidateSet
+    limits: Limits
+    gain: SubtopicGain
+
+
 @dataclass(eq=False)
 class MMR(_Method):
     """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
@@ -282,6 +297,9 @@ class MMR(_Method):
     smooth : int, default=0
         If above 0, the relevance is the mean score of similar documents, weighted by this power of their similarity,
         which averages out the noise of individual scores.
+    smooth_similarity : bool, default=False
+        Whether to compare documents by :func:`~structsvm.features.smooth_similarity`, which helps if short texts on one
+        subtopic share no words.
     per_cost : bool, default=False
         Whether, under a budget, documents are chosen by gain per cost, with the gain
         ``trade_off * relevance + (1 - trade_off) * (1 - similarity)``. If False, costs only determine which documents
@@ -299,12 +317,14 @@ class MMR(_Method):
     vectorizer: Any = None
     score: int = 0
     smooth: int = 0
+    smooth_similarity: bool = False
     per_cost: bool = False
 
     def __post_init__(self) -> None:
         check_number("trade_off", self.trade_off, 0, 1)
         check_whole("score", self.score, 0)
         check_whole("smooth", self.smooth, 0)
+        check_flag("smooth_similarity", self.smooth_similarity)
         check_flag("per_cost", self.per_cost)
 
     def fit(
@@ -317,12 +337,12 @@ class MMR(_Method):
         costs: object = None,
         budget: Any = None,
     ) -> MMR:
-        """Choose ``trade_off``, ``score``, ``smooth`` and, if ``costs`` are given, ``per_cost`` by the mean loss of the
-        sets.
+        """Choose ``smooth_similarity``, ``trade_off``, ``score``, ``smooth`` and, if ``costs`` are given, ``per_cost``
+        by the mean loss of the sets.
 
         The values tried are 0, 2, 4 and 8 for ``smooth``, all document features for ``score``, and 0 to 1 in steps of
-        0.05 for ``trade_off``; in case of ties the first combination is chosen. As nothing else is learned, these
-        parameters need no cross-validation.
+        0.05 for ``trade_off``; in case of ties the first combination is chosen. Similarities that were given are not
+        smoothed. As nothing else is learned, these parameters need no cross-validation.
 
         Parameters
         ----------
@@ -342,37 +362,61 @@ class MMR(_Method):
         --------
         >>> sets = [CandidateSet(["red rose", "red rose", "rose garden", "blue sea"])]
         >>> MMR(2).fit(sets, [[[1, 0], [1, 0], [0, 1], [0, 0]]])
-        MMR(k=2, trade_off=0.7, vectorizer=None, score=0, smooth=0, per_cost=False)
+        MMR(k=2, trade_off=0.7, vectorizer=None, score=0, smooth=0, smooth_similarity=False, per_cost=False)
         """
-        check_choice("loss", loss, COVERAGE_LOSSES)
+        vars(self).update(self.learn(self.prepare(sets, labels, k, loss=loss, costs=costs, budget=budget)))
+        return self
+
+    def prepare(
+        self, sets: Sets, labels: ArrayLike, k: Count, *, loss: str, costs: object, budget: object
+    ) -> list[_Prepared]:
+        """Return the sets with a covered subtopic, their limits and the gains of their labels."""
         checked = check_sets(sets)
         limits = check_limits(checked, k, self.k, costs, budget)
         gains = [SubtopicGain(m, loss) for m in check_degrees(labels, [len(one) for one in checked])]
-        rows = [i for i, gain in enumerate(gains) if not gain.empty]
-        if not rows:
+        entries = map(_Prepared, checked, limits, gains)
+        prepared = [one for one in entries if not one.gain.empty]
+        if not prepared:
             raise BadInput("labels", "expected a covered subtopic in some set, got none")
-        n_scores = min(0 if one.features is None else one.features.shape[1] for one in checked)
-        near = {i: similarities(checked[i], self.vectorizer) for i in rows}
+        return prepared
+
+    def learn(self, prepared: list[_Prepared]) -> dict[str, Any]:
+        """Return the parameters with the best mean value of the chosen documents."""
+        features = (one.candidates.features for one in prepared)
+        n_scores = min(0 if each is None else each.shape[1] for each in features)
+        budgets = any(one.limits.budget < np.inf for one in prepared)
+        given = any(one.candidates.similarity is not None for one in prepared)
         best = (-1.0, self)
-        for smooth, score in product((0, *POWERS) if n_scores else (0,), range(max(1, n_scores))):
-            one = replace(self, score=score, smooth=smooth)
-            # relevance does not depend on the trade-off, so that it is computed only once
-            relevance = {i: one._relevance(checked[i], near[i]) for i in rows}
-            for per_cost, twentieth in product((False, True)[: 1 + (costs is not None)], range(21)):
-                tried = replace(one, per_cost=per_cost, trade_off=twentieth / 20)
-                chosen = {
-                    i: greedy_by_gains(tried._trade(relevance[i], near[i]), limits[i], per_cost=per_cost)
-                    for i in rows
-                }
-                mean = math.fsum(gains[i].value(chosen[i]) for i in rows) / len(rows)
-                if mean > best[0] + 1e-12:
-                    best = (mean, tried)
-        vars(self).update(vars(best[1]))
-        return self
+        for smooth_similarity in (False, True)[: 1 + (not given)]:
+            base = replace(self, smooth_similarity=smooth_similarity)
+            near = [base._near(one.candidates) for one in prepared]
+            for smooth, score in product((0, *POWERS) if n_scores else (0,), range(max(1, n_scores))):
+                one = replace(base, score=score, smooth=smooth)
+                # relevance does not depend on the trade-off, so that it is computed only once
+                scored = [
+                    (one._relevance(each.candidates, matrix), matrix)
+                    for each, matrix in zip(prepared, near, strict=True)
+                ]
+                for per_cost, twentieth in product((False, True)[: 1 + budgets], range(21)):
+                    tried = replace(one, per_cost=per_cost, trade_off=twentieth / 20)
+                    values = (
+                        each.gain.value(
+                            greedy_by_gains(tried._trade(*arrays), each.limits, per_cost=per_cost)
+                        )
+                        for each, arrays in zip(prepared, scored, strict=True)
+                    )
+                    mean = math.fsum(values) / len(prepared)
+                    if mean > best[0] + 1e-12:
+                        best = (mean, tried)
+        return vars(best[1])
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
-        near = similarities(candidates, self.vectorizer)
+        near = self._near(candidates)
         return self._trade(self._relevance(candidates, near), near)
+
+    def _near(self, candidates: CandidateSet) -> Float:
+        near = similarities(candidates, self.vectorizer)
+        return smoothed(near) if self.smooth_similarity else near
 
     def _relevance(self, candidates: CandidateSet, near: Float) -> Float:
         return _relevance(candidates, near, self.score, self.smooth)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,8 @@ from structsvm.common.portable.elementary import geomspace
 from structsvm.estimators import choosing_C
 from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores
-from structsvm.estimators.structural import StructuralRanker
+from structsvm.estimators.selector import Selector
+from structsvm.estimators.structural import StructuralRanker, bind_problem
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics.estimates import Estimate, estimate_of
 from structsvm.metrics.evaluation import (
@@ -39,11 +40,6 @@ from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import paired
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, rows_from, warn_user
-
-if TYPE_CHECKING:
-    from structsvm.estimators.diverse_ranker import DiverseRanker
-    from structsvm.estimators.diversity import SVMDiv
-
 
 _log = logging.getLogger("structsvm")
 
@@ -107,12 +103,8 @@ class CrossValidated:
     def _grid(self) -> Float:
         return geomspace(*self._usual) if self.Cs is None else choosing_C.check_grid(self.Cs)
 
-    def check_options(self: Any) -> None:
-        """Raise ValueError for invalid parameters; no data are needed."""
-        self._grid()
-        self._check_options()
-
     def _check_choice(self) -> None:
+        self._grid()
         choosing_C.check_selection(self.selection)
         if parse_measure(self._measured())[0] is not None:
             self._values([1, 0], 0, [1.0, 0.0])  # raises an error for an unknown measure
@@ -124,10 +116,6 @@ class CrossValidated:
         check_distinguishes(
             argument, self._measured(), lambda name: distinguishes(name, data.y, data.qid, **options)
         )
-
-    def _check_queries(self, qid: ArrayLike) -> None:
-        if qid is None:
-            raise BadInput("cv", "expected at least 2 queries to assign to folds, got 1 query", "pass qid")
 
     def _evaluated(self: Any, y: Any, qid: Any, scores: Any) -> Part:
         options = {"relevance": self.relevance, "ties": "average", "convention": self.convention}
@@ -152,6 +140,37 @@ class CrossValidated:
         rows = rows_from(data.offsets[some], lengths)
         part = self._evaluated(data.y[rows], np.repeat(some, lengths), scores[rows])
         part.warn_of_ties(f"{type(self).__name__}, training rows")
+
+    def _by_folds(
+        self,
+        data: QueryData,
+        weights: Float,
+        splits: Sequence[tuple[Int, Int]],
+        importance: Float | None = None,
+    ) -> choosing_C.Choice:
+        """Select C by the measure on the test part of each fold; ``importance`` (default: ``weights``) weights the
+        queries in the choice."""
+        self._check_labels(data)
+        Cs = self._grid()
+
+        def folds() -> Iterator[tuple[Int, Float]]:
+            for number, (training, testing) in enumerate(splits):
+                with training_part(number):
+                    part = data.select(training), weights[training], data.select(testing)
+                    yield testing, self._held_out(*part, Cs)
+
+        importance = weights if importance is None else importance
+        return self._choose(Cs, importance, folds(), lambda: data.query_ids, data)
+
+    def _held_out(self: Any, part: QueryData, weights: Float, held_out: QueryData, Cs: Float) -> Float:
+        """Return the values of held-out queries for each C, after training on a part; the default is for linear
+        rankers."""
+        if self.scaler_ is not None and self.scaler_.within != "query":  # the statistics of the training part
+            scaler = clone(self.scaler_).fit(part.X)
+            part, held_out = (replace(one, X=scale_rows(scaler, one.X, None)) for one in (part, held_out))
+        fits = self._train(bind_problem(self, self._loss, part, weights), Cs.tolist())
+        scores = (linear_scores(held_out.X, fit.w) for fit in fits)
+        return np.stack([self._values(held_out.y, held_out.qid, each) for each in scores], axis=1)
 
     def _choose(
         self, Cs: Float, weights: Float, folds: Any, ids: Callable[[], NDArray[Any]], rows: Any = None
@@ -372,9 +391,6 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
 
     C: float = field(init=False)
 
-    check_options = CrossValidated.check_options
-    _check_queries = CrossValidated._check_queries
-
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Select C, then train on all queries.
@@ -384,37 +400,16 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
         X, y, qid, sample_weight
             As in :meth:`StructuralRanker.fit`, except that ``qid`` is required and must have at least two distinct ids.
         """
-        Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)
-        self._check_labels(data)
-        splits = self._splits(data.n_queries)
-
-        def folds() -> Iterator[tuple[Int, Float]]:
-            for number, (training, testing) in enumerate(splits):
-                part, held_out = self._scaled(data.select(training), data.select(testing))
-                with training_part(number):
-                    problem = self._bind(part, weights[training])
-                fits = self._train(problem, Cs.tolist())
-                scores = (linear_scores(held_out.X, fit.w) for fit in fits)
-                values = [self._values(held_out.y, held_out.qid, each) for each in scores]
-                yield testing, np.stack(values, axis=1)
-
-        with self._choose(Cs, weights, folds(), lambda: data.query_ids, data).training():
-            self._keep(next(self._train(self._bind(data, weights), [self.C_])))
+        with self._by_folds(data, weights, self._splits(data.n_queries)).training():
+            self._keep(next(self._train(bind_problem(self, self._loss, data, weights), [self.C_])))
         self._warn_of_ties(data, linear_scores(data.X, self.coef_))
         warn_of_uninformative(self, self._loss)
         return self
 
-    def _scaled(self, part: QueryData, held_out: QueryData) -> tuple[QueryData, QueryData]:
-        """Return both parts scaled with the statistics of the training part."""
-        if self.scaler_ is None or self.scaler_.within == "query":
-            return part, held_out
-        scaler = clone(self.scaler_).fit(part.X)
-        first, second = (replace(one, X=scale_rows(scaler, one.X, None)) for one in (part, held_out))
-        return first, second
-
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
+        super().check_options()
         self._check_choice()
 
 
@@ -473,7 +468,7 @@ class HeldOutLosses(NamedTuple):
 
 
 def cross_validate_C(
-    model: DiverseRanker | SVMDiv,
+    model: Selector,
     sets: Sequence[CandidateSet],
     labels: ArrayLike,
     Cs: Sequence[float],
@@ -488,8 +483,8 @@ def cross_validate_C(
 
     Parameters
     ----------
-    model : DiverseRanker or SVMDiv
-        Model whose parameters are used, except ``C``.
+    model : Selector
+        Model whose parameters are used, except ``C``: :class:`~structsvm.DiverseRanker` or :class:`~structsvm.SVMDiv`.
     sets, labels
         As in the ``fit`` of the model. Sets without subtopics are used neither for training nor for testing.
     Cs : sequence of float

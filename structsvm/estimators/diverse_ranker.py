@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
 
-from structsvm.common.candidates import CandidateSet, check_degrees, check_limits, check_sets
-from structsvm.common.checks import BadInput, check_C, check_choice, check_flag, check_whole
+from structsvm.common.candidates import CandidateSet, Limits, check_limits, check_sets
+from structsvm.common.checks import BadInput, check_flag, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.greedy import greedy_by_gains
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log
-from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
-from structsvm.common.training_data import record_training
-from structsvm.estimators.fitted import FittedRanker, Selector
-from structsvm.estimators.linear import check_usual
+from structsvm.common.subtopic_gain import SubtopicGain
+from structsvm.estimators.selector import Selector
 from structsvm.features.greedy_steps import StepFeature, StepFeatures, Walk
 from structsvm.oracles.log_rank import NDCG
 from structsvm.protocols import Callback, Float, Int
@@ -99,7 +96,8 @@ class DiverseRanker(Selector, BaseEstimator):
     k : int, default=5
         Number of documents to choose, in training and by default in ``predict``.
     C : float, default=1.0
-        Trade-off of the objective ``1/2 ||w||^2 + C * mean loss of a step``; features are scaled to unit variance. On
+        Trade-off of the objective ``1/2 ||w||^2 + C * mean loss of a step``, in which sets without subtopics have no
+        steps; features are scaled to unit variance. On
         the development sets, the scores for 0.1 and 10 were within 0.01 of those for 1.
         :func:`~structsvm.estimators.cross_validate_C` selects a value.
     loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
@@ -145,10 +143,6 @@ class DiverseRanker(Selector, BaseEstimator):
     guarantee_ : float or None
         ``1 - 1/e`` if the value of the greedy choice is guaranteed to be at least this fraction of the highest possible
         value, which requires that no weight is negative and that the likeness weights are zero; otherwise None.
-    training_data_ : dict
-        Date and versions of the training, number and digest of the sets; see :func:`structsvm.export.model_card`.
-    fingerprints_ : tuple of str
-        :attr:`CandidateSet.fingerprint` of each training set, as for :class:`~structsvm.SVMDiv`.
     n_sets_, n_uninformative_, n_steps_, n_rows_ : int
         Number of training sets, number of sets without subtopics or with a single document, number of training steps,
         and total number of documents in these steps.
@@ -193,61 +187,6 @@ class DiverseRanker(Selector, BaseEstimator):
     max_rows: int = 5_000_000
     callback: Callback | None = None
 
-    _repr_html_: ClassVar = FittedRanker._repr_html_
-    _repr_mimebundle_ = FittedRanker._repr_mimebundle_
-    _shown = FittedRanker._shown
-
-    def fit(self, sets: Sequence[CandidateSet], labels: ArrayLike) -> DiverseRanker:
-        """Train the model on labelled sets.
-
-        Parameters
-        ----------
-        sets : sequence of CandidateSet
-            Sets of the same kind, with the same document features.
-        labels : sequence of array-like, shape (n_documents, n_subtopics) each
-            The degree, from 0 to 1, to which each document covers each subtopic. Each set has its own subtopics.
-            :func:`~structsvm.features.soft_subtopics` derives such labels from marks and clicks.
-
-        Returns
-        -------
-        self
-        """
-        check_C(self.C)
-        self._learn(self._prepare(sets, labels))
-        return self
-
-    def path(
-        self, sets: Sequence[CandidateSet], labels: ArrayLike, Cs: Sequence[float]
-    ) -> list[DiverseRanker]:
-        """Return fitted models for several values of C in ascending order; the sets are prepared only once.
-
-        Examples
-        --------
-        >>> sets, labels = [CandidateSet(["red", "red sea", "blue"])] * 3, [[[1, 0], [1, 0], [0, 1]]] * 3
-        >>> [model.C for model in DiverseRanker(k=2).path(sets, labels, [10.0, 0.1])]
-        [0.1, 10.0]
-        """
-        for C in Cs:
-            check_C(C)
-        prepared = self._prepare(sets, labels)
-        models = [clone(self).set_params(C=float(C)) for C in sorted(set(Cs))]
-        for model in models:
-            model._learn(prepared)
-        return models
-
-    def losses(self, sets: Sequence[CandidateSet], labels: ArrayLike) -> Float:
-        """Return the ``loss`` of the prediction for each set, shape (n_sets,); NaN for sets without subtopics."""
-        checked = check_sets(sets)
-        matrices = check_degrees(labels, [len(one) for one in checked])
-        gains = [SubtopicGain(matrix, self.loss) for matrix in matrices]
-        chosen = self.predict(checked)
-        return np.array(
-            [
-                np.nan if gain.empty else 1.0 - gain.value(rows)
-                for gain, rows in zip(gains, chosen, strict=True)
-            ]
-        )
-
     def explain(
         self,
         candidates: CandidateSet,
@@ -289,10 +228,8 @@ class DiverseRanker(Selector, BaseEstimator):
             walk.add(d)
         return choices
 
-    def _chosen(self, sets: object, k: object, costs: ArrayLike, budget: object) -> list[Int]:
-        check_is_fitted(self, "coef_")
-        checked = check_sets(sets)
-        each = zip(checked, check_limits(checked, k, self.k, costs, budget), strict=True)
+    def _chosen(self, sets: list[CandidateSet], k: object, costs: object, budget: object) -> list[Int]:
+        each = zip(sets, check_limits(sets, k, self.k, costs, budget), strict=True)
         return [
             greedy_by_gains(self._gains(i, one, limit.costs), limit) for i, (one, limit) in enumerate(each)
         ]
@@ -328,10 +265,11 @@ class DiverseRanker(Selector, BaseEstimator):
             )
         return one
 
-    def _prepare(self, sets: object, labels: ArrayLike) -> _Prepared:
-        self._check_options()
+    def prepare(self, sets: object, labels: ArrayLike) -> _Prepared:
+        """Return the features and gains of the sets, and the steps of ideal paths."""
+        self.check_options()
         checked = check_sets(sets)
-        matrices = check_degrees(labels, [len(one) for one in checked])
+        matrices = self._degrees(labels, checked)
         found, gains = [], []
         names: tuple[StepFeature, ...] = ()
         for i, (candidates, matrix) in enumerate(zip(checked, matrices, strict=True)):
@@ -378,37 +316,45 @@ class DiverseRanker(Selector, BaseEstimator):
             found, gains, kept, rows, graded, scale, names, tuple(one.fingerprint for one in checked)
         )
 
-    def _learn(self, prepared: _Prepared) -> None:
-        """Run all rounds of training, then set all attributes at once."""
-        X, gains = prepared.rows, list(prepared.steps)
-        # data aggregation: train, follow the model's own paths, add their steps, and train again on all steps
-        for kept in (*prepared.kept[1:], None):
-            fit = self._train(X, gains)
-            weights = fit.w * prepared.scale
-            if kept is not None:
-                walks = zip(prepared.sets, prepared.gains, kept, strict=True)
-                own = (step for walk in walks for step in _steps(*walk, weights))
-                rows, graded = _scaled(own, prepared.scale)
-                X, gains = np.concatenate([X, rows]), gains + graded
-        # measure the regrets on the model's own paths, because the bound given by the objective is loose
-        regrets = np.zeros(self.k)
-        for one, gain in zip(prepared.sets, prepared.gains, strict=True):
-            path = _follow(one, gain, np.zeros(self.k, dtype=bool), weights)
-            for t, step in enumerate(path):
-                regrets[t] += (step.gains.max() - step.gains[step.best]) / len(prepared.sets)
-        self.fit_, self.coef_, self.scale_ = fit, fit.w, prepared.scale
-        self.feature_names_in_ = np.array([name for _, name in prepared.names], dtype=object)
-        self.feature_groups_ = np.array([group for group, _ in prepared.names], dtype=object)
-        self.regrets_ = regrets
-        # all features except likeness are gains of monotone submodular functions
-        bad = (fit.w < 0) | ((fit.w != 0) & (self.feature_groups_ == "likeness"))
-        self.guarantee_ = None if bad.any() else 1.0 - 1.0 / math.e
-        self.fingerprints_, self.n_sets_ = prepared.fingerprints, len(prepared.fingerprints)
-        self.n_uninformative_ = self.n_sets_ - len(prepared.sets)
-        self.training_data_ = record_training(*self.fingerprints_, n_queries=self.n_sets_)
-        self.n_steps_, self.n_rows_ = len(gains), len(X)
+    def learn(self, prepared: _Prepared, Cs: Sequence[float]) -> Iterator[dict[str, Any]]:
+        """Yield the learned attributes for each C, after all rounds of training."""
+        for C in Cs:
+            X, gains = prepared.rows, list(prepared.steps)
+            # data aggregation: train, follow the model's own paths, add their steps, and train again on all steps
+            for kept in (*prepared.kept[1:], None):
+                fit = self._train(X, gains, C)
+                weights = fit.w * prepared.scale
+                if kept is not None:
+                    walks = zip(prepared.sets, prepared.gains, kept, strict=True)
+                    own = (step for walk in walks for step in _steps(*walk, weights))
+                    rows, graded = _scaled(own, prepared.scale)
+                    X, gains = np.concatenate([X, rows]), gains + graded
+            # measure the regrets on the model's own paths, because the bound given by the objective is loose
+            regrets = np.zeros(self.k)
+            for one, gain in zip(prepared.sets, prepared.gains, strict=True):
+                path = _follow(one, gain, np.zeros(self.k, dtype=bool), weights)
+                for t, step in enumerate(path):
+                    regrets[t] += (step.gains.max() - step.gains[step.best]) / len(prepared.sets)
+            groups = np.array([group for group, _ in prepared.names], dtype=object)
+            # all features except likeness are gains of monotone submodular functions
+            bad = (fit.w < 0) | ((fit.w != 0) & (groups == "likeness"))
+            n_sets = len(prepared.fingerprints)
+            yield {
+                "fit_": fit,
+                "coef_": fit.w,
+                "scale_": prepared.scale,
+                "feature_names_in_": np.array([name for _, name in prepared.names], dtype=object),
+                "feature_groups_": groups,
+                "regrets_": regrets,
+                "guarantee_": None if bad.any() else 1.0 - 1.0 / math.e,
+                "fingerprints_": prepared.fingerprints,
+                "n_sets_": n_sets,
+                "n_uninformative_": n_sets - len(prepared.sets),
+                "n_steps_": len(gains),
+                "n_rows_": len(X),
+            }
 
-    def _train(self, X: Any, gains: list[Float]) -> Fit:
+    def _train(self, X: Any, gains: list[Float], C: float) -> Fit:
         """Minimise the log-rank loss of the steps, each weighted by its largest possible gain."""
         # each step is a query, graded by gains: the loss at k = 1 bounds the missed fraction of the largest gain
         offsets = np.cumsum([0, *map(len, gains)])
@@ -416,44 +362,51 @@ class DiverseRanker(Selector, BaseEstimator):
         stakes = np.array([float(gain.max()) for gain in gains])
         signs = np.ones(X.shape[1]) if self.positive else None
         problem = RankingProblem(X, offsets, separator, weights=stakes)
-        return next(fit_path(problem, [self.C], tol=float(self.tol), cone=signs, callback=self.callback))
+        return next(fit_path(problem, [C], tol=float(self.tol), cone=signs, callback=self.callback))
 
-    def _check_options(self) -> None:
-        check_usual(self)
-        check_whole("k", self.k)
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
+        super().check_options()
         check_whole("rounds", self.rounds, 0)
         check_whole("max_rows", self.max_rows)
         check_flag("positive", self.positive)
         check_flag("smooth", self.smooth)
-        check_choice("loss", self.loss, COVERAGE_LOSSES)
 
 
 def _follow(
     one: StepFeatures, gain: SubtopicGain, kept: Any, guide: Float | np.random.Generator
-) -> Iterator[_Step]:
-    """Yield the steps of a path until no document has a positive gain; steps without a flag in ``kept`` may lack
+) -> list[_Step]:
+    """Return the steps of a path until no document has a positive gain; steps without a flag in ``kept`` may lack
     features.
 
     ``guide`` is either the weights of a model, which choose the documents, or a random generator, which breaks ties
     between documents with the largest gain.
     """
-    walk, state = Walk(one), gain.start()
-    for keep in kept[: one.n - 1]:
-        gains = gain.gains(state)[walk.free]
+    walk, steps = Walk(one), list[_Step]()
+
+    def scores(chosen: list[int]) -> Float:
+        if chosen:
+            walk.add(chosen[-1])
+        out = np.full(one.n, -np.inf)  # ends the path
+        gains = gain.gains_after(chosen)[walk.free]
         if gains.max() <= _EQUAL:
-            return
+            return out
         features = None
+        # on an ideal path, compute features only for the steps that are kept, as this takes most of the time
         if isinstance(guide, np.random.Generator):
             equal = np.flatnonzero(gains >= gains.max() - _EQUAL)
             best = int(equal[guide.integers(len(equal))])
+            if kept[len(steps)]:
+                features = walk.features()
         else:
             features = walk.features()
             best = int(np.argmax(products(features, guide)))
-        # on an ideal path, compute features only for the steps that are kept, as this takes most of the time
-        yield _Step(walk.features() if keep and features is None else features, gains, best)
-        d = int(walk.free[best])
-        walk.add(d)
-        state = gain.after(state, d)
+        steps.append(_Step(features, gains, best))
+        out[walk.free[best]] = 0.0
+        return out
+
+    greedy_by_gains(scores, Limits(min(len(kept), one.n - 1), np.ones(one.n)))
+    return steps
 
 
 def _steps(

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.common.candidates import CandidateSet, Coverage, Limits, check_labels, check_limits, check_sets
-from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.estimator_parameters import parameters
-from structsvm.common.machine import count_threads
+from structsvm.common.machine import count_threads, map_in_threads
 from structsvm.common.portable.arrays import products
-from structsvm.common.subtopic_gain import COVERAGE_LOSSES
-from structsvm.common.training_data import record_training
-from structsvm.estimators.fitted import Selector
-from structsvm.estimators.linear import check_usual
+from structsvm.estimators.selector import Selector
 from structsvm.features.word_counts import Words, count_words
 from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
-from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEARCHES, CoverageProblem, UserLoss
 from structsvm.oracles.selection import Selection, budgeted, greedy, swap
 from structsvm.protocols import Callback, Float, Int
@@ -36,7 +31,6 @@ from structsvm.trainers.contract import Options
 from structsvm.trainers.path import fit_path
 
 _log = logging.getLogger("structsvm")
-T = TypeVar("T")
 
 
 class Reason(NamedTuple):
@@ -60,16 +54,11 @@ class Reason(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """The training problem, constraints on its weights, and data about the sets that the model stores."""
+    """The training problem, constraints on its weights, and the learned attributes that do not depend on ``C``."""
 
     problem: CoverageProblem
     cone: Float | None
-    levels: tuple[Level, ...]
-    scale: Float
-    n_document_features: int
-    fingerprints: tuple[str, ...]
-    n_uninformative: int
-    given_similarity: bool | None
+    attributes: dict[str, Any]
 
 
 @parameters
@@ -85,8 +74,9 @@ class SVMDiv(Selector, BaseEstimator):
     Parameters
     ----------
     C : float, default=1.0
-        Trade-off between a small norm and a small mean slack; tune it on a log grid from 1e-2 to 1e4. Features are
-        scaled such that those of each level sum to about 1 per document.
+        Trade-off between a small norm and the mean slack of the sets with a constraint, so that other sets do not
+        matter; tune it on a log grid from 1e-2 to 1e4. Features are scaled such that those of each level sum to about 1
+        per document.
     k : int, default=5
         Number of documents to choose, in training and by default in ``predict``.
     levels : {"neighbours", "svm-div", "svm-div2"} or sequence of Level, default="neighbours"
@@ -147,7 +137,8 @@ class SVMDiv(Selector, BaseEstimator):
     levels_ : tuple of Level
         The importance levels.
     scale_ : ndarray, shape (n_levels,)
-        Factor of the features of each level: one over the mean number of words at this level per training document.
+        Factor of the features of each level: one over the mean number of words at this level per document of the
+        training sets with a constraint.
     fit_ : Fit
         Result of training. ``certified`` is False: ``dual`` is a lower bound on the optimum of the training problem,
         but ``primal`` is only an estimate of the objective, which is too low if the search misses a violated output.
@@ -157,11 +148,6 @@ class SVMDiv(Selector, BaseEstimator):
     given_similarity_ : bool or None
         Whether the training sets were created from similarities; :meth:`predict` refuses sets of the other kind. None
         if only some training sets were.
-    training_data_ : dict
-        Date and versions of the training, number and digest of the sets; see :func:`structsvm.export.model_card`.
-    fingerprints_ : tuple of str
-        :attr:`CandidateSet.fingerprint` of each training set, by which evaluations distinguish training sets from new
-        sets.
     n_sets_, n_uninformative_ : int
         Number of training sets, and number of uninformative sets, which have no subtopics or at most ``k`` documents.
 
@@ -205,59 +191,12 @@ class SVMDiv(Selector, BaseEstimator):
     n_jobs: int | None = None
     callback: Callback | None = None
 
-    def fit(self, sets: Sequence[CandidateSet], labels: ArrayLike) -> SVMDiv:
-        """Train the model on labelled sets.
-
-        Parameters
-        ----------
-        sets : sequence of CandidateSet
-            The candidate sets.
-        labels : sequence of array-like, shape (n_documents, n_subtopics) each
-            One matrix per set; a document covers a subtopic if the label is above zero. Each set has its own subtopics.
-            Subtopics that no document covers are ignored.
-
-        Returns
-        -------
-        self
-        """
-        check_C(self.C)
-        prepared = self._prepare(sets, labels)
-        self._take(next(self._fits(prepared, [self.C])), prepared)
-        _warn_if_no_better_than_zero(self.fit_, self.tol)
-        return self
-
-    def path(self, sets: Sequence[CandidateSet], labels: ArrayLike, Cs: Sequence[float]) -> list[SVMDiv]:
-        """Return fitted models for several values of C in ascending order.
-
-        Words are counted only once, and each fit starts from the result for the previous C.
-
-        Examples
-        --------
-        >>> sets, labels = [CandidateSet(["red", "red sea", "blue"])] * 3, [[[1, 0], [1, 0], [0, 1]]] * 3
-        >>> [model.C for model in SVMDiv(k=2).path(sets, labels, [10.0, 0.1])]
-        [0.1, 10.0]
-        """
-        for C in Cs:
-            check_C(C)
-        prepared = self._prepare(sets, labels)
-        models = []
-        for fit in self._fits(prepared, Cs):
-            model = clone(self).set_params(C=fit.C)
-            model._take(fit, prepared)
-            models.append(model)
-        return models
-
     def decision_function(
         self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: object = None, budget: Any = None
     ) -> Float:
         """Return the value ``w . Psi`` of the documents that :meth:`predict` chooses for each set, shape (n_sets,)."""
-        return np.array([selection.value for selection in self._select(sets, k, costs, budget)])
-
-    def losses(self, sets: Sequence[CandidateSet], labels: ArrayLike) -> Float:
-        """Return the weighted subtopic loss of the prediction for each set, shape (n_sets,); NaN for sets without
-        subtopics."""
-        checked = check_sets(sets)
-        return weighted_subtopic_loss(check_labels(labels, [len(s) for s in checked]), self.predict(checked))
+        check_is_fitted(self, "coef_")
+        return np.array([one.value for one in self._select(check_sets(sets), k, costs, budget)])
 
     def explain(
         self,
@@ -325,23 +264,18 @@ class SVMDiv(Selector, BaseEstimator):
         thresholds = usual_thresholds(levels) if self.thresholds is None else self.thresholds
         return WordFeatures(levels, thresholds, self.vectorizer, self.document_features)
 
-    def _prepare(self, sets: object, labels: ArrayLike) -> _Prepared:
-        self._check_options()
+    def prepare(self, sets: object, labels: ArrayLike) -> _Prepared:
+        """Return the training problem; words are counted only once."""
+        self.check_options()
         found = check_sets(sets)
         matrices = check_labels(labels, [len(s) for s in found])
         features = self._word_features(named_levels(self.levels, found))
-        coverages = self._each(features.coverage, found)
+        coverages = map_in_threads(features.coverage, found, count_threads(self.n_jobs))
         widths = [c.features.shape[1] for c in coverages]
         if len(set(widths)) > 1:
             other = next(i for i, width in enumerate(widths) if width != widths[0])
             expected = f"expected {widths[0]} document features, as in sets[0], got {widths[other]}"
             raise BadInput("sets", expected, at=f"[{other}]")
-        # Divide the features of a level by its mean number of words per document. Levels with many words would
-        # otherwise need smaller weights and would barely be regularised.
-        n_thresholds = len(features.thresholds)
-        total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
-        by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
-        scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
         informative = [i for i, m in enumerate(matrices) if m.any() and m.shape[0] > self.k]
         if not informative:
             covered = sum(bool(m.any()) for m in matrices)
@@ -351,13 +285,21 @@ class SVMDiv(Selector, BaseEstimator):
                 f"documents; got {len(found)} sets, {covered} of them with subtopics",
                 others={"k": self.k},
             )
-        n_uninformative = len(found) - len(informative)
-        if n_uninformative:
-            _log.info("%d of %d candidate sets carry no constraint", n_uninformative, len(found))
+        if len(informative) < len(found):
+            _log.info(
+                "%d of %d candidate sets carry no constraint", len(found) - len(informative), len(found)
+            )
         parts = [coverages[i] for i in informative], [matrices[i] for i in informative]
+        # Divide the features of a level by its mean number of words per document. Levels with many words would
+        # otherwise need smaller weights and would barely be regularised.
+        n_thresholds = len(features.thresholds)
+        total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in parts[0])
+        by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(
+            c.n_documents for c in parts[0]
+        )
+        scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
         options = {"loss": self.loss, "separation": self._separation, "n_jobs": count_threads(self.n_jobs)}
         problem = CoverageProblem(*parts, features.bins(scale), self.k, **options)
-        fingerprints = tuple(one.fingerprint for one in found)
         # The benefit of a bin is the sum of the weights up to its threshold. These sums, and the weights of document
         # features, are constrained to be >= 0.
         cone = None
@@ -367,13 +309,20 @@ class SVMDiv(Selector, BaseEstimator):
         # the levels of word cosines differ from those of given similarities, so that a model only accepts sets of the
         # same kind as its training sets
         kinds = {one.kind == "similarity" for one in found}
-        given = kinds.pop() if len(kinds) == 1 else None
-        return _Prepared(
-            problem, cone, features.levels, scale, widths[0], fingerprints, n_uninformative, given
-        )
+        attributes = {
+            "levels_": features.levels,
+            "scale_": scale,
+            "n_document_features_": widths[0],
+            "given_similarity_": kinds.pop() if len(kinds) == 1 else None,
+            "fingerprints_": tuple(one.fingerprint for one in found),
+            "n_sets_": len(found),
+            "n_uninformative_": len(found) - len(informative),
+        }
+        return _Prepared(problem, cone, attributes)
 
-    def _fits(self, prepared: _Prepared, Cs: Sequence[float]) -> Iterator[Fit]:
-        return fit_path(
+    def learn(self, prepared: _Prepared, Cs: Sequence[float]) -> Iterator[dict[str, Any]]:
+        """Yield the learned attributes for each C in ascending order; each fit starts from the previous one."""
+        fits = fit_path(
             prepared.problem,
             Cs,
             solver=self.solver,
@@ -383,44 +332,33 @@ class SVMDiv(Selector, BaseEstimator):
             qp=self.qp,
             callback=self.callback,
         )
+        levels, scale = prepared.attributes["levels_"], prepared.attributes["scale_"]
+        features = self._word_features(levels)
+        for fit in fits:
+            benefits = products(features.bins(scale), fit.w[: features.n_bins])
+            document = fit.w[features.n_bins :].copy()
+            if self.positive == "benefits":  # the projection satisfies its constraints only up to rounding
+                benefits, document = np.maximum(benefits, 0.0), np.maximum(document, 0.0)
+            free = bool((benefits < 0).any() or (document < 0).any())
+            if max(Cs) == fit.C:
+                _warn_if_no_better_than_zero(fit, self.tol)
+            yield prepared.attributes | {
+                "fit_": fit,
+                "coef_": fit.w,
+                "benefits_": benefits.reshape(len(levels), -1),
+                "document_coef_": document,
+                "guarantee_": None if free else 1.0 - 1.0 / math.e,
+            }
 
-    def _take(self, fit: Fit, prepared: _Prepared) -> None:
-        """Set all attributes at once after training, so that a failed fit leaves a fitted model unchanged."""
-        features = self._word_features(prepared.levels)
-        self.levels_, self.scale_ = prepared.levels, prepared.scale
-        self.n_document_features_ = prepared.n_document_features
-        self.given_similarity_ = prepared.given_similarity
-        self.fingerprints_ = prepared.fingerprints
-        self.n_sets_, self.n_uninformative_ = len(prepared.fingerprints), prepared.n_uninformative
-        self.training_data_ = record_training(*prepared.fingerprints, n_queries=self.n_sets_)
-        self.fit_ = fit
-        self.coef_ = fit.w
-        benefits = products(features.bins(self.scale_), fit.w[: features.n_bins])
-        document = fit.w[features.n_bins :].copy()
-        if self.positive == "benefits":  # the projection satisfies its constraints only up to rounding
-            benefits, document = np.maximum(benefits, 0.0), np.maximum(document, 0.0)
-        self.benefits_ = benefits.reshape(len(self.levels_), -1)
-        self.document_coef_ = document
-        free = bool((benefits < 0).any() or (document < 0).any())
-        self.guarantee_ = None if free else 1.0 - 1.0 / math.e
+    def _degrees(self, labels: ArrayLike, sets: list[CandidateSet]) -> list[Float]:
+        return [matrix.astype(np.float64) for matrix in check_labels(labels, [len(one) for one in sets])]
 
-    def _each(self, work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
-        """Return the results of ``work`` in the order of the items; an error or Ctrl-C cancels items not yet
-        started."""
-        n_threads = count_threads(self.n_jobs)
-        if n_threads == 1 or len(items) == 1:
-            return [work(item) for item in items]
-        with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(work, items))
-
-    def _chosen(self, sets: object, k: object, costs: ArrayLike, budget: object) -> list[Int]:
+    def _chosen(self, sets: list[CandidateSet], k: object, costs: object, budget: object) -> list[Int]:
         return [selection.chosen for selection in self._select(sets, k, costs, budget)]
 
-    def _select(self, sets: Any, k: Any, costs: object, budget: Any) -> list[Selection]:
-        check_is_fitted(self, "coef_")
+    def _select(self, sets: list[CandidateSet], k: object, costs: object, budget: object) -> list[Selection]:
         check_choice("prediction", self.prediction, SEARCHES)
-        found = check_sets(sets)
-        limits = check_limits(found, k, self.k, costs, budget)
+        limits = check_limits(sets, k, self.k, costs, budget)
         features = self._word_features(self.levels_)
         # compiled code does not check the shape
         if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
@@ -437,7 +375,7 @@ class SVMDiv(Selector, BaseEstimator):
                 return search(coverage, benefits, values, most)
             return budgeted(coverage, benefits, values, price, limit, k=most)
 
-        return self._each(select, list(zip(found, limits, strict=True)))
+        return map_in_threads(select, list(zip(sets, limits, strict=True)), count_threads(self.n_jobs))
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
         """Return the elements that each document covers, and the value of the document features of each document."""
@@ -454,13 +392,11 @@ class SVMDiv(Selector, BaseEstimator):
             raise BadInput(repr(candidates), f"{expected}, got {coverage.features.shape[1]}")
         return coverage, products(coverage.features, self.document_coef_)
 
-    def _check_options(self) -> None:
-        check_whole("k", self.k)
-        check_usual(self)
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
+        super().check_options()
         if self.positive is not False and self.positive != "benefits":
             raise BadInput("positive", "expected False or 'benefits'", value=self.positive)
-        if not callable(self.loss):
-            check_choice("loss", self.loss, COVERAGE_LOSSES)
         check_choice("prediction", self.prediction, SEARCHES)
         check_choice("separation", self.separation, ("auto", *SEARCHES))
         check_solver(self.solver, Options(qp=self.qp), {"cone"} if self.positive else set())

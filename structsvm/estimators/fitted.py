@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
 from functools import wraps
 from inspect import signature
@@ -23,6 +23,7 @@ from structsvm.common.training_data import record_rows
 from structsvm.features.input_rows import check_width, naming, rows_for, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.oracles import get_oracle
 from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float, Int
@@ -127,7 +128,7 @@ def _printing(model: object) -> Callable[[Any], object]:
 
 
 class Saved:
-    """Mixin for models that can be saved to a file."""
+    """Mixin for models that can be saved to a file, and displayed in a notebook."""
 
     def save(self, path: str | Path) -> None:
         """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
@@ -141,49 +142,29 @@ class Saved:
 
         save(self, path)
 
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        return self._shown
 
-class Selector(Saved):
-    """Mixin for models that choose documents from sets; a subclass defines ``losses`` and ``_chosen``."""
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._shown()}
 
-    losses: Callable[[Any, Any], Float]
-    _chosen: Callable[[Any, Any, Any, Any], list[Int]]
+    def _shown(self) -> str:
+        """Return HTML with scikit-learn's diagram of the parameters.
 
-    def predict(
-        self,
-        sets: Sequence[Any],
-        k: int | None = None,
-        *,
-        costs: ArrayLike | None = None,
-        budget: object = None,
-    ) -> list[Int]:
-        """Return the documents chosen from each set, in the order in which they are chosen.
-
-        Parameters
-        ----------
-        sets : sequence of CandidateSet
-            The candidate sets.
-        k : int, optional
-            Number of documents to choose from each set; a smaller set is chosen completely. None means ``self.k``, or
-            no limit under a budget.
-        costs : sequence of array-like, optional
-            Cost of each document of each set, > 0, such as its number of tokens.
-        budget : float or sequence of float, optional
-            Maximum total cost of the chosen documents, for all sets or for each set; see the Notes of the class. None
-            means no budget.
-
-        Returns
-        -------
-        list of ndarray of int64
-            Indices of the chosen documents of each set.
+        It is preceded by the estimate on new queries if C was cross-validated, and followed by the weights and the
+        certificate of a fitted linear model.
         """
-        return self._chosen(sets, k, costs, budget)
+        from sklearn.utils import estimator_html_repr
 
-    def score(self, sets: Sequence[Any], labels: ArrayLike) -> float:
-        """Return one minus the mean of :meth:`losses` over the sets with subtopics."""
-        losses = self.losses(sets, labels)
-        if np.isnan(losses).all():
-            raise BadInput("labels", "expected a covered subtopic in some set, got none")
-        return float(1.0 - np.nanmean(losses))
+        options: str = estimator_html_repr(self)
+        if hasattr(self, "held_out_"):
+            with suppress(BadInput), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                options = self.estimate()._repr_html_() + options  # type: ignore[attr-defined]
+        if not hasattr(self, "coef_"):
+            return options
+        return options + html_by("model")(self)
 
 
 class FittedRanker(Saved):
@@ -247,10 +228,6 @@ class FittedRanker(Saved):
         """Return the measure of ``score``, as a name or a callable for :func:`structsvm.metrics.evaluate`."""
         raise NotImplementedError
 
-    def _check_queries(self, qid: ArrayLike) -> None:
-        """Warn that all rows are treated as one query if there are no query ids."""
-        queries.one_query(qid, f"{type(self).__name__}.fit")
-
     def rank(self, X: Any, qid: Any = None) -> Int:
         """Return the rank of each row in its query, where 1 is the best; ties rank in the order of the rows.
 
@@ -303,30 +280,6 @@ class FittedRanker(Saved):
         weights = query_weights(sample_weight, scores, queries.group_queries(qid, scores.shape[0]))
         return float(np.average(result.per_query, weights=weights))
 
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        return self._shown
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._shown()}
-
-    def _shown(self) -> str:
-        """Return HTML with scikit-learn's diagram of the parameters.
-
-        It is preceded by the estimate on new queries if C was cross-validated, and followed by the weights and the
-        certificate of a fitted linear model.
-        """
-        from sklearn.utils import estimator_html_repr
-
-        options: str = estimator_html_repr(self)
-        if hasattr(self, "held_out_"):
-            with suppress(BadInput), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                options = self.estimate()._repr_html_() + options  # type: ignore[attr-defined]
-        if not hasattr(self, "coef_"):
-            return options
-        return options + html_by("model")(self)
-
     def _takes_sparse(self) -> bool:
         """Return whether ``fit`` accepts CSR matrices with the current options."""
         raise NotImplementedError
@@ -336,6 +289,21 @@ class FittedRanker(Saved):
         tags.input_tags.sparse = self._takes_sparse()
         tags.target_tags.required = True
         return tags
+
+
+def measure_of(loss: Any) -> Any:
+    """Return the measure that belongs to a loss: the ``measure`` of its oracle, or else its ``label`` at ``k``, or else
+    MAP."""
+    oracle = get_oracle(loss)
+    if hasattr(oracle, "measure"):
+        return oracle.measure
+    k = getattr(oracle, "k", None)
+    name = f"{getattr(oracle, 'label', None)}{'' if k is None else f'@{k}'}"
+    try:
+        evaluate_part(name, [1, 0], [1.0, 0.0], qid=0)
+    except BadInput:  # no measure has this name
+        return "map"
+    return name
 
 
 def ranks(scores: Float, grouping: queries.Grouping) -> Int:
@@ -453,7 +421,9 @@ def read_rows(
     if reset:
         model._saw_qid = qid is not None
         model.training_data_ = record_rows(X, y, grouping.offsets, grouping.order)
-    model._check_queries(qid)
+    if qid is None and hasattr(model, "cv"):
+        raise BadInput("cv", "expected at least 2 queries to assign to folds, got 1 query", "pass qid")
+    queries.one_query(qid, f"{type(model).__name__}.fit")
     return TrainingRows(X, y, qid, grouping, weights)
 
 

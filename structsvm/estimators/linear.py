@@ -82,7 +82,7 @@ class LinearSVM(LinearRanker):
     def _grouped(self, X: Any, y: ArrayLike, qid: Any, sample_weight: ArrayLike) -> tuple[QueryData, Float]:
         """Return validated, grouped and scaled data and one weight per query; set the attributes that describe the
         input."""
-        self._check_options()
+        self.check_options()
         X, qid = split_qid(X, qid)
         self.__dict__.pop("_numbers_", None)
         numbers = column_numbers(X)
@@ -99,8 +99,8 @@ class LinearSVM(LinearRanker):
             warn_of_scale(data.X, getattr(self, "feature_names_in_", None))
         return data, rows.weights
 
-    def _check_options(self) -> None:
-        """Raise ValueError for invalid options, before any training."""
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
         check_usual(self)
 
 

@@ -165,7 +165,8 @@ class OrdinalSVM(LinearSVM):
         judge(fit, problem, float(self.tol))
         return fit, separator.thresholds(linear_scores(data.X, fit.w))
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
         check_choice("class_weight", self.class_weight, ("balanced", None))
         check_choice("solver", self.solver, ("one_slack", "cvxpy"))
-        super()._check_options()
+        super().check_options()

@@ -127,7 +127,8 @@ class PairwiseSVM(StructuralRanker):
     def _measure(self) -> str:
         return "pairs"
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
         check_choice("loss", self.loss, _ORACLES)
         smooth = self.loss == "squared_hinge"
         of_hinge = (name for name, trainer in TRAINERS.items() if "hinge" in trainer.supports)
@@ -135,4 +136,4 @@ class PairwiseSVM(StructuralRanker):
         if self.solver not in solvers:
             problem = f"expected one of {', '.join(map(repr, solvers))} with {{loss}}"
             raise BadInput("solver", problem, value=self.solver, others={"loss": self.loss})
-        super()._check_options()
+        super().check_options()

@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from structsvm.common.checks import BadInput, check_C, check_flag, check_whole, missing_parts
+from structsvm.common.checks import check_C, check_flag, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators import weight_constraints
 from structsvm.estimators.fitted import (
     all_or_nothing,
+    measure_of,
     no_constraint,
     warn_of_coarse_labels,
     warn_of_uninformative,
 )
 from structsvm.estimators.linear import LinearSVM, Scale
-from structsvm.metrics.evaluation import evaluate_part
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle, Separator
 from structsvm.queries import QueryData
@@ -149,42 +149,23 @@ class StructuralRanker(LinearSVM):
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses, documents with ``y >= relevance`` are relevant.
         """
-        if self.C is not None:
-            check_C(self.C)
         problem, _ = self._prepare(X, y, qid, sample_weight)
         self._keep(next(self._train(problem, [usual_C(self.C, self._loss, problem.masses)])))
         warn_of_uninformative(self, self._loss)
         return self
-
-    def check_options(self) -> None:
-        """Raise ValueError for invalid parameters; no data are needed."""
-        self._check_options()
-        if self.C is not None:
-            check_C(self.C)
 
     @property
     def _loss(self) -> str | Oracle:
         return self.loss
 
     def _measure(self) -> Any:
-        """Return the measure of ``score``: the ``measure`` of the oracle, or else its ``label`` at ``k``, or else
-        MAP."""
-        oracle = get_oracle(self._loss)
-        if hasattr(oracle, "measure"):
-            return oracle.measure
-        k = getattr(oracle, "k", None)
-        name = f"{getattr(oracle, 'label', None)}{'' if k is None else f'@{k}'}"
-        try:
-            evaluate_part(name, [1, 0], [1.0, 0.0], qid=0)
-        except BadInput:  # no measure has this name
-            return "map"
-        return name
+        return measure_of(self._loss)
 
     def _prepare(
         self, X: object, y: ArrayLike, qid: ArrayLike, sample_weight: ArrayLike
     ) -> tuple[RankingProblem, Any]:
         """Return the training problem, and the arguments that :meth:`_keep` takes in addition to a fit."""
-        return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
+        return bind_problem(self, self._loss, *self._grouped(X, y, qid, sample_weight)), ()
 
     def _keep(self, fit: Fit) -> None:
         """Set the learned attributes."""
@@ -211,28 +192,33 @@ class StructuralRanker(LinearSVM):
         warn_of_coarse_labels(self, get_oracle(self._loss, relevance=self.relevance), data.y)
         return data, weights
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
+        super().check_options()
+        if self.C is not None:
+            check_C(self.C)
         get_oracle(self._loss, relevance=self.relevance)
         check_flag("positive", self.positive)
         needed = weight_constraints.check_weights(self)
         check_solver(self.solver, Options(stabilise=self.stabilise, qp=self.qp), needed)
 
-    def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
-        """Bind the oracle to the data and return the problem; raise BadInput if no query has a constraint."""
-        separator = get_oracle(self._loss, relevance=self.relevance).bind(data.y, data.offsets)
-        if missing := missing_parts(Separator, separator):
-            raise TypeError(
-                f"loss={self._loss!r}: bind() returns a separator without {missing}; see structsvm.testing.check_oracle"
-            )
-        informative = np.asarray(separator.informative) & (weights > 0)
-        self.n_queries_ = data.n_queries
-        self.n_uninformative_ = int(data.n_queries - informative.sum())
-        if self.n_uninformative_ == data.n_queries:
-            raise no_constraint(self._loss, (data.y.min(), data.y.max()), data.n_queries, self.relevance)
-        if separator.query_weights is not None:
-            weights = weights * separator.query_weights
-        return RankingProblem(data.X, data.offsets, separator, weights=weights, n_jobs=self.n_jobs)
+
+def bind_problem(model: Any, loss: str | Oracle, data: QueryData, weights: Float) -> RankingProblem:
+    """Return the problem of a loss bound to data, and set the numbers of queries of the model; raise BadInput if no
+    query has a constraint."""
+    separator = get_oracle(loss, relevance=model.relevance).bind(data.y, data.offsets)
+    if missing := missing_parts(Separator, separator):
+        raise TypeError(
+            f"loss={loss!r}: bind() returns a separator without {missing}; see structsvm.testing.check_oracle"
+        )
+    informative = np.asarray(separator.informative) & (weights > 0)
+    model.n_queries_ = data.n_queries
+    model.n_uninformative_ = int(data.n_queries - informative.sum())
+    if model.n_uninformative_ == data.n_queries:
+        raise no_constraint(loss, (data.y.min(), data.y.max()), data.n_queries, model.relevance)
+    if separator.query_weights is not None:
+        weights = weights * separator.query_weights
+    return RankingProblem(data.X, data.offsets, separator, weights=weights, n_jobs=model.n_jobs)
 
 
 @parameters

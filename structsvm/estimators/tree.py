@@ -13,22 +13,23 @@ from structsvm.common.checks import BadInput, check_C, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import feature_names
 from structsvm.common.row_checks import warn_user
-from structsvm.estimators.cross_validation import CrossValidated, training_part
+from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
+    measure_of,
     read_rows,
     warn_of_coarse_labels,
     warn_of_uninformative,
 )
 from structsvm.estimators.linear import check_usual
-from structsvm.estimators.structural import StructuralRanker
+from structsvm.estimators.structural import bind_problem
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
 from structsvm.features.input_rows import Categories, categories_of, encode
 from structsvm.features.leaves import LeafFeatures, TreeGrowth
 from structsvm.oracles import get_oracle
-from structsvm.protocols import Callback, Float, Int, Oracle
+from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import QueryData, rows_in_groups, split_qid
 from structsvm.trainers.block_dual import cache_size
 from structsvm.trainers.blocks import Blocks, in_blocks
@@ -139,11 +140,6 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     (True, True)
     """
 
-    # the problem is that of StructuralRanker, with leaves and bins as columns
-    _bind = StructuralRanker._bind
-    _loss = StructuralRanker._loss
-    _measure = StructuralRanker._measure
-
     loss: str | Oracle = "map"
     C: float | None = None
     n_trees: int = 300
@@ -177,8 +173,6 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         ImportError
             If trees have to be grown and LightGBM is not installed.
         """
-        if self.C is not None:
-            check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         C = self._default_C(self._bind_empty(data, weights)) if self.C is None else float(self.C)
@@ -202,13 +196,13 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
                 "lower than all values; impute them, or train on rows with missing values"
             )
 
+    def _measure(self) -> Any:
+        return measure_of(self.loss)
+
     def check_options(self) -> None:
         """Raise ValueError for invalid parameters; no data are needed."""
         if self.C is not None:
             check_C(self.C)
-        self._check_options()
-
-    def _check_options(self) -> None:
         check_usual(self)
         get_oracle(self.loss, relevance=self.relevance)
         check_solver(self.solver, DEFAULTS)
@@ -257,7 +251,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     ) -> tuple[QueryData, Float]:
         """Return validated rows grouped by query and one weight per query; set the attributes that describe the
         input."""
-        self._check_options()
+        self.check_options()
         X, qid = split_qid(X, qid)
         self.categories_: Categories = {}  # discard the categories of an earlier fit
         self._features().check_numbers(X)
@@ -281,7 +275,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         """Return the problem without columns; this raises BadInput, before trees are grown, if no query has a
         constraint."""
         nothing = LeafRows(np.empty((data.n_rows, 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0)
-        return self._bind(replace(data, X=nothing), weights)
+        return bind_problem(self, self.loss, replace(data, X=nothing), weights)
 
     def _default_C(self, problem: RankingProblem) -> float:
         """Return the default per query with a constraint, scaled as by :func:`structural.usual_C`."""
@@ -290,7 +284,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return float(per_query * ((self.n_queries_ - self.n_uninformative_) * total / constrained))
 
     def _problem(self, rows: LeafRows, data: QueryData, weights: Float) -> RankingProblem:
-        problem = self._bind(replace(data, X=rows), weights)
+        problem = bind_problem(self, self.loss, replace(data, X=rows), weights)
         if self.solver != "auto" or problem.smooth or problem.n_queries < 2 * _N_BLOCKS:
             return problem
         # A plane has one number per leaf and bin. Planes of every query would not fit in memory, but planes of a few
@@ -339,7 +333,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def _keep(self, fit: Fit, features: LeafFeatures) -> None:
         """Set the learned attributes, and warn if most queries have no constraint."""
         self.fit_, self.leaves_, self.coef_ = fit, features, fit.w
-        warn_of_uninformative(self, self._loss)
+        warn_of_uninformative(self, self.loss)
 
     def _takes_sparse(self) -> bool:
         return False
@@ -401,8 +395,6 @@ class TreeRankerCV(TreeRanker, CrossValidated):
     random_state: int | None = None
 
     _usual = (1e-2, 1e2, 9)
-    check_options = CrossValidated.check_options
-    _check_queries = CrossValidated._check_queries
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
@@ -418,20 +410,9 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         ImportError
             If trees have to be grown and LightGBM is not installed.
         """
-        Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)
-        self._check_labels(data)
-        splits = self._splits(data.n_queries)
         numbers = self._numbers()
-
-        def folds() -> Iterator[tuple[Int, Float]]:
-            for number, (training, testing) in enumerate(splits):
-                part = data.select(training), weights[training]
-                with training_part(number):
-                    self._bind_empty(*part)
-                yield testing, self._held_out(*part, data.select(testing), Cs, numbers)
-
-        choice = self._choose(Cs, weights, folds(), lambda: data.query_ids, data)
+        choice = self._by_folds(data, weights, self._splits(data.n_queries))
         self.numbers_of_trees_, self.n_trees_ = numbers, int(numbers[choice.best])
         features = self._features()
         if features.forest is None:
@@ -443,10 +424,10 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         self._keep(fit, features)
         return self
 
-    def _held_out(
-        self, part: QueryData, weights: Float, held_out: QueryData, Cs: Float, numbers: NDArray[np.int64]
-    ) -> Float:
+    def _held_out(self, part: QueryData, weights: Float, held_out: QueryData, Cs: Float) -> Float:
         """Return the values of held-out queries for each number of trees and each C; trees are grown only once."""
+        self._bind_empty(part, weights)
+        numbers = self._numbers()
         features = self._features()
         inside, outside = self._learn(features, part, weights), features.rows(held_out.X)
         values = np.empty((held_out.n_queries, numbers.size, Cs.size))
@@ -461,9 +442,10 @@ class TreeRankerCV(TreeRanker, CrossValidated):
                 values[:, i, j] = self._values(held_out.y, held_out.qid, few @ fit.w)
         return values
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Raise ValueError for invalid parameters; no data are needed."""
         self._numbers()
-        super()._check_options()
+        super().check_options()
         self._check_choice()
 
     def _most_trees(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.tests import (
     DECIMALS,
@@ -91,7 +91,6 @@ def compare(
     *,
     test: Test = "wilcoxon",
     level: float = 0.95,
-    n_resamples: int = 10_000,
     random_state: int = 0,
 ) -> Comparison:
     """Compare two systems on the same queries by a two-tailed paired test.
@@ -110,8 +109,6 @@ def compare(
         (Smucker, Allan and Carterette, CIKM 2007).
     level : float, default=0.95
         Level of the interval of the mean difference.
-    n_resamples : int, default=10000
-        Number of random sign vectors of the randomization test.
     random_state : int, default=0
         Seed of the random signs.
 
@@ -124,7 +121,7 @@ def compare(
     Differences are rounded to 12 decimals, so that equal differences share a rank. The p-value of Wilcoxon's test is
     exact for up to 50 differences that are not zero, with and without ties, and that of the randomization test for
     fewer than 30; for more, the former is that of the normal distribution, and the latter is estimated from
-    ``n_resamples`` random sign vectors. Wilcoxon's p-value is that of ``scipy.stats.wilcoxon``, except for 14 to 50
+    10,000 random sign vectors. Wilcoxon's p-value is that of ``scipy.stats.wilcoxon``, except for 14 to 50
     tied differences, where SciPy approximates. If all differences are equal, and for fewer than 30 that are not zero
     and have the same absolute value, the t test is replaced by the sign test, which is exact.
 
@@ -143,10 +140,9 @@ def compare(
     """
     check_choice("test", test, TESTS)
     check_fraction("level", level)
-    check_whole("n_resamples", n_resamples, 1)
     difference = _differences(*paired(a, b))
     if test == "randomization":
-        result = randomization(difference, n_resamples=n_resamples, random_state=random_state)
+        result = randomization(difference, random_state=random_state)
     else:
         result = _COMPUTE[test](difference)
     return comparison_of(difference, result, bounds=_difference_bounds(a, b), level=level)

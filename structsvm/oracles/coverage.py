@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.candidates import Coverage
 from structsvm.common.checks import BadInput, check_choice
+from structsvm.common.machine import map_in_threads
 from structsvm.common.portable.sums import combine, dot, products
 from structsvm.common.subtopic_gain import SubtopicGain
 from structsvm.oracles.selection import count_covered, greedy, swapped, with_subtopics
@@ -85,12 +85,7 @@ class CoverageProblem:
             last = min(first + self.chunk, self.n_queries)
             self.query_cuts(w, first, last, loss[first:last], joint[first:last])
 
-        if self.n_jobs == 1 or len(tasks) == 1:
-            for first in tasks:
-                fill(first)
-        else:
-            with ThreadPoolExecutor(min(self.n_jobs, len(tasks))) as pool:
-                list(pool.map(fill, tasks))
+        map_in_threads(fill, tasks, self.n_jobs)
         return Cut(dot(self.weights, loss), combine(self.weights, joint))
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from structsvm.testing.problems import check_qp_solver as check_qp_solver
     from structsvm.testing.problems import check_structured_model as check_structured_model
     from structsvm.testing.rankers import check_ranker as check_ranker
+    from structsvm.testing.selectors import check_selector as check_selector
     from structsvm.testing.worlds import check_world as check_world
 
 __getattr__, __dir__, __all__ = attach(__name__)

@@ -18,6 +18,7 @@ from structsvm import (
     SVMMap,
     SVMRoc,
 )
+from structsvm.estimators import structural
 from structsvm.metrics import evaluate
 from structsvm.oracles import LOSSES, NDCG, get_oracle
 from structsvm.readers import make_ranking
@@ -72,10 +73,8 @@ def test_float32_is_taken_as_it_is():
 
 def test_the_data_are_not_copied(monkeypatch):
     seen = []
-    bind = StructuralRanker._bind
-    monkeypatch.setattr(
-        StructuralRanker, "_bind", lambda self, data, w: seen.append(data.X) or bind(self, data, w)
-    )
+    bind = structural.bind_problem
+    monkeypatch.setattr(structural, "bind_problem", lambda *args: seen.append(args[2].X) or bind(*args))
     for own in (X, X.astype(np.float32)):
         SVMMap().fit(own, Y, qid=QID)
         assert np.shares_memory(seen[-1], own)
