@@ -3,10 +3,13 @@
 *Default* is ``BestArm``. The other rules choose pairs differently and stop by the same evidence; a duel of an arm with
 itself costs no vote. *Bradley-Terry, peeking* compares all pairs equally often and stops when the 95 % interval of the
 difference between the first two arms excludes 0, checked after every ten votes. Votes are sampled from preference
-matrices.
+matrices. *Best known* compares the best arm, known in advance, with each rival until ``BestArm`` would accept the
+claim; *all rates known* also bets the best share at each win rate. No choice of pairs, and no choice of bets, needs
+fewer votes.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -18,7 +21,7 @@ from structsvm.online.bandits import BestArm, make
 from structsvm.online.evidence.bets import Evidence, shown_best, thresholds
 from structsvm.online.simulation.worlds import condorcet_winner
 
-PARTS = ("votes", "worlds", "error", "strengths")
+PARTS = ("votes", "clear", "worlds", "error", "strengths")
 
 
 def synthetic(n: int, seed: int) -> list[np.ndarray]:
@@ -117,12 +120,14 @@ def summary(found: np.ndarray, worlds: list[np.ndarray], epsilon: float) -> list
 
 def played(
     run: Experiment, rule: Callable[..., tuple[int, ...]], worlds: list[np.ndarray], cap: int, **options: Any
-) -> Any:
+) -> np.ndarray:
+    """Return the votes and the answers of a rule in each world."""
+
     def compute() -> dict[str, Any]:
         found = [rule(P, np.random.default_rng([run.seed, k]), cap, **options) for k, P in enumerate(worlds)]
         return {"found": np.array(found)}
 
-    return summary(run.once(compute)["found"], worlds, options.get("epsilon", 0.0))
+    return np.asarray(run.once(compute)["found"])
 
 
 def compared(run: Experiment) -> None:
@@ -139,10 +144,58 @@ def compared(run: Experiment) -> None:
         sets["eight models, a judge's scores"] = [judged(run)] * n
     for name, worlds in sets.items():
         run.section(f"{name}, at most {2000 if run.quick else 6000:,} votes")
+        cap = 2000 if run.quick else 6000
         rows = [
-            [label, *played(run, rule, worlds, 2000 if run.quick else 6000)] for label, rule in rules.items()
+            [label, *summary(played(run, rule, worlds, cap), worlds, 0.0)] for label, rule in rules.items()
         ]
         run.table(name, columns, rows)
+
+
+def bradley_terry(rates: tuple[float, ...], seed: int) -> np.ndarray:
+    """Return win rates of arms in random order, of which one wins with the given rates against the others."""
+    odds = np.array([1.0, *((1 - rate) / rate for rate in rates)])
+    odds = np.random.default_rng([3, seed]).permutation(odds)
+    return np.asarray(odds[:, None] / (odds[:, None] + odds[None, :]))
+
+
+def known(P: np.ndarray, rng: np.random.Generator, cap: int, rates: bool = False) -> tuple[int, int]:
+    """Return the votes that show that the best arm, known in advance, beats each rival."""
+    best, t, level = int(condorcet_winner(P)), 0, thresholds(0.05, len(P))[0]
+    for rate in np.delete(P[best], best):
+        evidence, capital = Evidence(2), 0.0
+        while (capital if rates else evidence.peak[0, 1]) < level:
+            won = rng.random() < rate
+            capital += np.log(2 * rate if won else 2 * (1 - rate))
+            evidence.add(0, 1, float(won))
+            t += 1
+    return t, best
+
+
+def of_clear(run: Experiment) -> None:
+    """Compare the votes of valid rules with those of peeking where the best arm is clear."""
+    rows, n = [], run.runs(4, 60)
+    rules: dict[str, Any] = {
+        "Bradley-Terry, peeking": peeking,
+        "default": by_default,
+        "best known": known,
+        "all rates known": partial(known, rates=True),
+    }
+    for name, rates in (
+        ("5 arms, .65 to .86", (0.65, 0.72, 0.79, 0.86)),
+        ("6 arms, .65 to .86", (0.65, 0.7, 0.75, 0.8, 0.86)),
+        ("5 arms, .75", (0.75,) * 4),
+    ):
+        worlds = [bradley_terry(rates, seed) for seed in range(n)]
+        of_peeking: np.ndarray | None = None
+        for label, rule in rules.items():
+            found = played(run, rule, worlds, 6000)
+            centre = np.array([found[:, 0].mean(), np.median(found[:, 0])])
+            of_peeking = centre if of_peeking is None else of_peeking
+            wrong = sum(answer != condorcet_winner(P) for answer, P in zip(found[:, 1], worlds, strict=True))
+            ratio = centre / of_peeking
+            rows.append([name, label, *np.round(centre), *np.round(ratio, 2), wrong, n])
+    columns = ["world", "rule", "mean votes", "median", "mean / peeking", "median / peeking", "wrong", "runs"]
+    run.table("clear", columns, rows)
 
 
 def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, dict[str, Any]]]:
@@ -176,7 +229,7 @@ def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, 
 
 def of_error(run: Experiment) -> None:
     """Count wrong verdicts after every vote, with equal arms (every verdict is wrong) or an arm that is barely best."""
-    n, horizon = max(4, run.runs(20, 400)), 500 if run.quick else 4000
+    n, horizon = max(4, run.runs(20, 1000)), 500 if run.quick else 3000
     rows = []
     for name, P, ties, best in null_worlds():
         k, levels = len(P), thresholds(0.05, len(P))
@@ -205,9 +258,9 @@ def of_error(run: Experiment) -> None:
 
         rules = [("evenly", even, n)]
         if k > 2:  # two arms form only one pair
-            rules.append(("default", adaptive, n))
+            rules.append(("default", adaptive, max(4, n // 5)))
         elif name == "2 equal":
-            rules.append(("Bradley-Terry, peeking", peek, n // 4))
+            rules.append(("Bradley-Terry, peeking", peek, max(4, n // 10)))
         for label, play, runs in rules:
             compute = lambda: {"answers": np.array([play(seed) for seed in range(runs)])}  # noqa: B023, E731
             answers = run.once(compute)["answers"]
@@ -221,10 +274,14 @@ def null_worlds() -> Iterator[tuple[str, np.ndarray, float, int]]:
     equal = lambda k: np.full((k, k), 0.5)  # noqa: E731
     yield "2 equal", equal(2), 0.0, -1
     yield "2 equal, 40 % ties", equal(2), 0.4, -1
-    yield "3 equal", equal(3), 0.0, -1
+    for k in (3, 5, 6):
+        yield f"{k} equal", equal(k), 0.0, -1
     two = equal(4)
     two[:2, 2:], two[2:, :2] = 0.8, 0.2
     yield "two equal best of 4", two, 0.0, -1
+    rest = equal(5)
+    rest[:2, 2:], rest[2:, :2] = 0.7, 0.3
+    yield "two equal best of 5, 30 % ties", rest, 0.3, -1
     cycle = equal(4)
     cycle[:3, 3], cycle[3, :3] = 0.9, 0.1
     for i in range(3):
@@ -286,10 +343,18 @@ def main() -> None:
     run = Experiment("best_arm", __doc__, PARTS, uses=[MATRICES, "votes"])
     if run.part("votes"):
         compared(run)
+    if run.part("clear"):
+        run.section("A clear best arm")
+        of_clear(run)
     if run.part("worlds"):
         run.section("Other worlds, default rule")
         rows = [
-            [name, *played(run, by_default, worlds, cap, **options)]
+            [
+                name,
+                *summary(
+                    played(run, by_default, worlds, cap, **options), worlds, options.get("epsilon", 0.0)
+                ),
+            ]
             for name, worlds, cap, options in other_worlds(run)
         ]
         run.table("worlds", ["world", "votes, median / 90 %", "wrong", "undecided", "runs"], rows)
