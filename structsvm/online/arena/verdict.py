@@ -10,6 +10,7 @@ import numpy as np
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.portable.elementary import exp, log
+from structsvm.common.records import plain
 from structsvm.online.arena.judges import Agreement, agreements
 from structsvm.online.arena.strengths import Strengths, components, fit_p_value, neutral_wins, strengths
 from structsvm.online.arena.votes import Comparisons, Votes, comparisons
@@ -167,18 +168,14 @@ class Arena:
             "fit_p_value",
             "notes",
         )
-        return {
-            **_finite({name: getattr(self, name) for name in names}),
-            "dropped": dict(self.votes.dropped),
-            "models": [_finite(row) for row in self.rows()],
-            "order_effect": [_finite({"log_odds": s.order, "error": s.order_error}) for s in self.strengths],
-            "pairs": [vars(pair) for pair in self.pairs],
-            "judges": [vars(judge) for judge in self.judges],
+        record = {name: getattr(self, name) for name in names} | {
+            "dropped": self.votes.dropped,
+            "models": self.rows(),
+            "order_effect": [{"log_odds": s.order, "error": s.order_error} for s in self.strengths],
+            "pairs": self.pairs,
+            "judges": self.judges,
         }
-
-
-def _finite(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in record.items()}
+        return plain(record)
 
 
 def arena(

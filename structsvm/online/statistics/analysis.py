@@ -230,7 +230,7 @@ class Analysis:
         """Return all fields as plain numbers, strings and lists; infinity becomes None for JSON."""
         names = ("winner", "winner_p_value")
         more = {name: getattr(self, name) for name in names} | {"more_queries": self.more_queries()}
-        return plain(asdict(self) | more)
+        return plain(vars(self) | more)
 
 
 def analyse(

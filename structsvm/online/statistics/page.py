@@ -109,7 +109,7 @@ def _headline(answer: Analysis) -> str:
         return f"none named, as the same users return (see the note); {answer.leader} leads"
     fixed = answer.fixed_sample_winner
     won = [q for q in answer.pairs if fixed in (q.a, q.b)]
-    tested = f"p {_p(max(q.p_value for q in won))}, {_tests(won)}{corrected}" if won else ""
+    tested = f"p {pages.p_value(max(q.p_value for q in won))}, {_tests(won)}{corrected}" if won else ""
     if answer.winner is not None:
         shown = f" ({tested})" if fixed == answer.winner else ""
         return f"{answer.winner}{shown}, valid even if the log is analysed while it grows"
@@ -126,7 +126,7 @@ def _headline(answer: Analysis) -> str:
     least = " at least" if len(tied) > 1 else ""
     return (
         f"not decided; {answer.leader} leads, but does not differ significantly from {others} "
-        f"(p{least} {_p(p)}, {_tests(tied)}{corrected})"
+        f"(p{least} {pages.p_value(p)}, {_tests(tied)}{corrected})"
     )
 
 
@@ -176,14 +176,14 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
         ),
         (
             "p",
-            ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
-            + (f"; {pair.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else ""),
+            ", ".join(f"{name} {pages.p_value(p)}" for name, p in pair.p_values.items())
+            + (f"; {pair.test} corrected {pages.p_value(pair.p_value)}" if len(answer.pairs) > 1 else ""),
         ),
     ]
     if answer.n_clusters is not None and pair.unit_wins is not None:
         counts = f"{pair.a} ahead in {pair.unit_wins:,}, {pair.b} in {pair.unit_losses:,}, which the sign test counts"
         facts.insert(1, (f"{answer.cluster}s", counts))
-    facts.append(("always valid", f"p {_p(pair.always_valid_p_value)}"))
+    facts.append(("always valid", f"p {pages.p_value(pair.always_valid_p_value)}"))
     # two numbers of queries: for a size fixed in advance, and for looks at any time
     needs = []
     if not math.isinf(pair.queries_needed):
@@ -198,7 +198,3 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     if needs:
         facts.append(("needs", "; ".join(needs)))
     return facts
-
-
-def _p(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.1e}" if p > 0 else "< 1e-300"
