@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
@@ -22,7 +23,7 @@ from structsvm.common.row_checks import check_sparse as check_sparse
 from structsvm.common.row_checks import first_beyond as first_beyond
 from structsvm.common.row_checks import refuse_first as refuse_first
 from structsvm.common.row_checks import warn_user as warn_user
-from structsvm.common.tables.ids import first_inexact, id_texts
+from structsvm.common.tables.arrays import exact_array, id_texts, ids_of
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100
@@ -80,7 +81,12 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     refuse_name(qid)
     if qid is None or (isinstance(qid, (int, np.integer)) and not isinstance(qid, bool)):
         return Grouping(offsets_of([n_rows]), _check_ids([0 if qid is None else qid], 1), None)
-    ids = _check_ids(qid, n_rows)
+    return group_ids(_check_ids(qid, n_rows))
+
+
+def group_ids(ids: NDArray[Any]) -> Grouping:
+    """Group rows by the ids of a reader, which are int64 or text, as :func:`group_queries` does."""
+    n_rows = len(ids)
     if n_rows == 0:
         return Grouping(np.zeros(1, dtype=np.int64), ids[:0], None)
     # runs of equal ids; if no id has two runs, rows are already contiguous, and are not sorted
@@ -119,7 +125,7 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
     columns = getattr(X, "columns", None)
     if columns is None or QID not in columns:
         return X, qid
-    ids = X[QID].to_numpy() if qid is None else qid
+    ids = exact_array(X[QID]) if qid is None else qid
     return X[[c for c in columns if c != QID]], ids
 
 
@@ -139,19 +145,7 @@ def _refuse_other_kinds(X: object) -> None:
 def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     """Return one id per row, as int64 or strings."""
     refuse_masked("qid", qid)
-    ids = np.asarray(qid)
-    if ids.dtype.kind in "USf" and not hasattr(qid, "dtype"):
-        # NumPy converts a missing id among strings to a string, and large integers to floats: check the original values
-        originals = np.asarray(qid, dtype=object)
-        if ids.dtype.kind != "f" or not any(isinstance(v, float) for v in originals.flat):
-            ids = originals
-    if ids.dtype.kind in "iuO" and not hasattr(qid, "dtype"):
-        originals = np.asarray(qid, dtype=object).ravel()
-        flags = [isinstance(v, (bool, np.bool_)) for v in originals]
-        if any(flags) and not all(flags):  # NumPy would convert booleans to 1 and 0
-            row = flags.index(True)
-            got = f"got {originals[row]} among other ids"
-            raise BadInput("qid", f"expected an int or a string, {got}", at=f"[{row}]")
+    ids = exact_array(qid)
     if ids.ndim == 2 and ids.shape[1] == 1:  # frame[["qid"]]
         ids = ids[:, 0]
     if ids.ndim != 1:
@@ -164,34 +158,11 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             "their sum is the number of rows, as for group sizes: repeat each group's id" if sizes else "",
             code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
         )
-    # accept floats only if they are integers so small that rounding cannot have made two ids equal
-    if ids.dtype.kind == "f":
-        refuse_first("qid", ids, ~np.isfinite(ids), "an int or a string", "drop rows without a query")
-        if (inexact := first_inexact(ids)) is not None:
-            row, remedy = inexact
-            raise BadInput("qid", f"expected an int or a string, got {ids[row]}", remedy, at=f"[{row}]")
-        return ids.astype(np.int64)
-    if ids.dtype.kind == "O":
-        other = np.array([not isinstance(v, (int, np.integer, str)) for v in ids])
-        refuse_first("qid", ids, other, "an int or a string", "drop rows without a query")
-        strings = np.fromiter((isinstance(v, str) for v in ids), np.bool_, ids.shape[0])
-        if strings.any() and not strings.all():
-            row = int(np.flatnonzero(strings != strings[0])[0])
-            raise BadInput(
-                "qid",
-                f"expected {'a string' if strings[0] else 'an int'}, like qid[0], got {ids[row]!r}",
-                "ids that differ only in type, such as 1 and '1', would be one query: convert all to str",
-                at=f"[{row}]",
-            )
-        # NumPy drops NULs at the end of a string, so that distinct ids may become equal
-        row = next((i for i, v in enumerate(ids) if strings[i] and v.endswith("\0")), -1)
-        if row >= 0:
-            raise BadInput("qid", f"expected an id without NUL at its end, got {ids[row]!r}", at=f"[{row}]")
-        fits_int64 = not strings.any() and all(abs(int(v)) < 2**63 for v in ids)
-        return ids.astype(np.int64) if fits_int64 else ids.astype(str)
-    if ids.dtype.kind not in "iuUS":
-        raise BadInput("qid", f"expected ints or strings, got {ids.dtype}")
-    return ids
+    if ids.dtype.kind == "U" and n_rows:  # the rows of a query are usually contiguous
+        starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+        with suppress(BadInput):  # its place is not that of the row
+            return np.repeat(ids_of("qid", ids[starts])[0], np.diff(starts, append=n_rows))
+    return ids_of("qid", ids)[0]
 
 
 def unit_weights(weights: ArrayLike, n: int, each: str = "query") -> Float:

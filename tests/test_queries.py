@@ -136,9 +136,9 @@ test_faults = rejections(
     ({"qid": np.array([1, 2**24, 3], dtype=np.float32)}, r"qid\[1\]: .* got 16777216.0; .* equal in float32"),
     (
         {"qid": np.array(["2020", "2021", "NaT"], dtype="datetime64[Y]")},
-        "qid: expected ints or strings, got date",
+        "qid: expected an int or a string, got date",
     ),
-    ({"qid": [1j, 2j, 3j]}, "qid: expected ints or strings, got complex128"),
+    ({"qid": np.array([1j, 2j, 3j])}, "qid: expected an int or a string, got complex128"),
     ({"qid": ["a", None, "b"]}, r"qid\[1\]: expected an int or a string, got None"),
     ({"qid": pd.Series(["a", pd.NA, "b"])}, r"qid\[1\]: expected an int or a string"),
     ({"docid": ["a"]}, "docid: expected 3 ids"),
@@ -229,10 +229,10 @@ def test_offsets_that_lead_out_of_the_rows_are_refused(offsets):
 
 test_ids_that_could_become_one_are_refused = rejections(
     lambda qid: group_queries(qid, 2),
-    ([1, "1"], r"qid\[1\]: expected an int, like qid\[0\], got '1'; .* would be one query: convert all"),
-    (["a", 2], r"qid\[1\]: expected a string, like qid\[0\], got 2"),
+    ([1, "1"], r"qid\[1\]: expected an int, as before, got '1'; .* would be one id: convert all"),
+    (["a", 2], r"qid\[1\]: expected a string, as before, got 2"),
     (np.array([1, "1"], dtype=object), r"qid\[1\]: expected an int"),
-    ([1, True], r"qid\[1\]: expected an int or a string, got True among other ids"),
+    ([1, True], r"qid\[1\]: expected an int or a string, got True"),
     ([np.bool_(True), 1], r"qid\[0\]: expected an int or a string, got True"),
     ([False, 10**30], r"qid\[0\]: expected an int or a string, got False"),
     (["a\0", "a"], r"qid\[0\]: expected an id without NUL at its end"),

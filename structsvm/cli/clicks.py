@@ -46,13 +46,12 @@ class Reading(Group):
     until: Annotated[str | None, "Only rows before this time."] = None
 
     def read(self, log: Path) -> Any:
-        """Return the click cells of a log; report which columns were recognised by name."""
+        """Return the click cells of a log."""
         options = dataclasses.asdict(self)
         span = options.pop("since"), options.pop("until")
         cells = clicks.read_clicks(log, **options, between=None if span == (None, None) else span)
-        if cells.guessed:
-            found = ", ".join(f"{role} {name!r}" for role, name in cells.guessed.items())
-            note(f"columns: {found}; to use others: --query, --document, --position, --clicked")
+        if "time" in cells.guessed:
+            note(f"times are read as {cells.guessed['time']}")
         return cells
 
 

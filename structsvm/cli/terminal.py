@@ -26,6 +26,7 @@ from structsvm.cli.groups import spelled_out
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.common.records import plain
+from structsvm.common.tables.roles import on_guess
 from structsvm.protocols import Progress
 
 if TYPE_CHECKING:
@@ -204,6 +205,14 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def run(**options: object) -> Any:
         _options.set(names)
+        guesses: set[str] = set()
+
+        def guess(guessed: BadInput) -> None:
+            if (text := guessed.spelled(names)) not in guesses:
+                guesses.add(text)
+                note(text)
+
+        on_guess.set(guess)
         try:
             return command(**options)
         except BadInput as error:

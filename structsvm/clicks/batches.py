@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.common.checks import BadInput
 from structsvm.common.dropped import Dropped
+from structsvm.common.tables.ids import Spelling
 
 _BATCH = 1 << 20  # impressions counted at once
 
@@ -45,6 +46,7 @@ class Batches:
         self.dropped = Dropped()
         self._options: dict[str, Any] = {"first_position": 1, "max_position": max_position}
         self._source, self._parts, self._lists = source, Parts(), 0
+        self._spellings: tuple[list[Spelling], ...] = ([], [])
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
 
     def add(
@@ -73,13 +75,21 @@ class Batches:
         """Return the counts of all lists."""
         if self._columns[0]:
             self._count()
+        for spellings in self._spellings:
+            whole, pointed = ([one[k] for one in spellings if one[k]] for k in range(2))
+            if whole and pointed:
+                problem = f"expected ids as integers, as {whole[0]!r}, got {pointed[0]!r}"
+                raise BadInput(self._source, problem, "write ids as integers or text")
         cells = self._parts.whole(self._source, self.dropped)
         return cells if cells.gapped and cells.gapped.n_sessions else replace(cells, gapped=None)
 
     def _count(self) -> None:
         *columns, session = self._columns
         try:
-            self._parts.add(ClickCells.from_arrays(*columns, session=session, **self._options))
+            part = ClickCells.from_arrays(*columns, session=session, **self._options)
+            for spellings, ids in zip(self._spellings, (part.query_ids, part.docid), strict=True):
+                spellings.append(Spelling.of(ids))
+            self._parts.add(part)
         except BadInput as error:
             raise error if error.argument != "log" else error.renamed(self._source) from None
         for column in self._columns:

@@ -13,6 +13,7 @@ from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.checks import BadInput, check_whole, counted
 from structsvm.common.dropped import Dropped
 from structsvm.common.kernel import kernel
+from structsvm.common.tables.arrays import ids_of
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
 
@@ -325,10 +326,9 @@ class ClickCells:
                 problem = f"expected ids as in the log ({wanted}), got {got}"
                 raise BadInput(name, problem, "convert one of them")
             unique, inverse = np.unique(known, return_inverse=True)
-            values, there = _comparable(given.values, unique)
-            at = np.minimum(np.searchsorted(unique, values), unique.shape[0] - 1)
-            there &= unique[at] == values
-            numbers.append((np.where(there & given.known, at, -1), inverse, unique.shape[0]))
+            at = np.minimum(np.searchsorted(unique, given.values), unique.shape[0] - 1)
+            there = given.known & (unique[at] == given.values)
+            numbers.append((np.where(there, at, -1), inverse, unique.shape[0]))
         (q, q_of, _), (d, d_of, n_documents) = numbers
         key = q_of[self.row_query] * n_documents + d_of
         order = np.argsort(key, kind="stable")
@@ -397,21 +397,14 @@ class Ids(NamedTuple):
     known: NDArray[np.bool_]
 
 
-def _ids(name: str, given: Any) -> Ids:
+def _ids(name: str, given: object) -> Ids:
     """Return ids by the same rule as for tables: text, or integers, possibly stored as floats; some may be missing."""
     if isinstance(given, Ids):
         return given
-    ids = np.asarray(given)
-    if ids.ndim != 1:
-        raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
-    if ids.dtype.kind in "iu" or not ids.size:
-        small = ids.dtype.kind != "u" or not (ids >= 2**63).any()
-        return Ids(ids.astype(np.int64, copy=False) if small else ids, np.ones(ids.shape, bool))
-    if ids.dtype.kind == "U" and hasattr(given, "dtype"):
-        return Ids(ids, ids != "")
-    from structsvm.common.tables.arrays import ids_of  # Arrow takes some time to load
-
-    return Ids(*ids_of(name, given))
+    shape = np.shape(given)
+    if len(shape) != 1:
+        raise BadInput(name, f"expected one id per impression, got an array of shape {shape}")
+    return Ids(*ids_of(name, given, missing=True))
 
 
 def _column(name: str, given: object, n: int) -> Ids:
@@ -426,29 +419,12 @@ def _check_length(name: str, values: NDArray[Any], n: int) -> None:
 
 
 def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the ids of several logs as one array; raise for a mix of numbers and strings, or if integers would be
-    rounded to floats."""
+    """Return the ids of several logs as one array; raise for a mix of numbers and strings."""
     kinds = {p.dtype.kind for p in parts}
     if "U" in kinds and len(kinds) > 1:
         problem = "expected ids that are all numbers or all strings, got both"
         raise BadInput(name, problem, "convert one")
-    if kinds == {"i", "u"}:
-        if min(int(p.min(initial=0)) for p in parts) < 0:
-            raise BadInput(
-                name,
-                "expected 64-bit integers, got negative ids and ids of 2^63 or more",
-                "read ids as strings",
-            )
-        parts = [p.astype(np.uint64) for p in parts]
     return np.concatenate(parts)
-
-
-def _comparable(values: NDArray[Any], known: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return ``values`` in the type of ``known``, and a mask of the values that this type can represent."""
-    if {values.dtype.kind, known.dtype.kind} != {"i", "u"}:
-        return values, np.ones(values.shape[0], dtype=bool)
-    fits = values >= 0 if values.dtype.kind == "i" else values < np.uint64(2**63)
-    return np.where(fits, values, 0).astype(known.dtype), fits
 
 
 def _probabilities(given: object, n: int) -> Float:

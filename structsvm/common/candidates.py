@@ -15,6 +15,7 @@ from scipy import sparse
 
 from structsvm.common.checks import BadInput, check_whole, counted
 from structsvm.common.row_checks import check_sparse
+from structsvm.common.tables.arrays import id_texts
 from structsvm.protocols import Float, Int
 
 Kind = Literal["text", "tokens", "counts", "similarity"]
@@ -97,11 +98,9 @@ class CandidateSet:
             if kind == "counts" and self.titles.shape[1] != self.texts.shape[1]:
                 got = self.titles.shape[1]
                 raise BadInput("titles", f"expected the {self.texts.shape[1]} columns of texts, got {got}")
-        self.ids = [str(i) for i in (range(n) if ids is None else ids)]
+        self.ids = id_texts("ids", range(n) if ids is None else ids, as_written=True)
         _check_length("ids", len(self.ids), n, "documents")
-        if len(set(self.ids)) != n:
-            twice = next(i for i, times in Counter(self.ids).items() if times > 1)
-            raise BadInput("ids", f"expected distinct ids, got {twice!r} twice")
+        self.check_ids()
         self.features = None if features is None else _features(features, n)
         self.query = None if query is None else str(query)
         self.costs = None if costs is None else _check_costs(self, costs)
@@ -170,6 +169,12 @@ class CandidateSet:
         candidates.kind, candidates.texts = "similarity", None
         candidates.similarity, candidates.documents = matrix, documents
         return candidates
+
+    def check_ids(self) -> None:
+        """Raise unless the ids are distinct."""
+        if len(set(self.ids)) != len(self.ids):
+            twice = next(i for i, times in Counter(self.ids).items() if times > 1)
+            raise BadInput("ids", f"expected distinct ids, got {twice!r} twice")
 
     def __len__(self) -> int:
         return len(self.ids)

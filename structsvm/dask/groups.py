@@ -48,6 +48,13 @@ def check_summaries(summaries: Summaries) -> None:
         _check_same(one, first, "kind", "{} rows")
         remedy = "ids that differ only in type, as 1 and '1', would be two queries: convert them all to str"
         _check_same(one, first, "ids", "query ids that are {}", remedy)
+    whole = next((one for one in summaries if one.spelling.whole), None)
+    pointed = next((one for one in summaries if one.spelling.pointed), None)
+    if whole and pointed:  # in one table, ``7.0`` would be written in one way
+        ids = f"as {whole.spelling.whole!r} in {whole.place}, got {pointed.spelling.pointed!r}"
+        raise BadInput(
+            pointed.place, f"expected query ids as integers, {ids}", "write ids as integers or text"
+        )
 
 
 def _check_same(one: Summary, first: Summary, name: str, expected: str, remedy: str = "") -> None:

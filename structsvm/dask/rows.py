@@ -15,6 +15,7 @@ from scipy import sparse
 
 from structsvm import queries
 from structsvm.common.checks import BadInput
+from structsvm.common.tables.ids import Spelling
 from structsvm.estimators.linear import linear_scores
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.oracles import get_oracle
@@ -91,7 +92,8 @@ class Summary(NamedTuple):
     n_features: int
     names: tuple[str, ...] | None
     ids: str
-    """"strings", "bytes" or "integers"."""
+    """"strings" or "integers"."""
+    spelling: Spelling
     kind: str
     """``"CSR"`` or ``"dense"``."""
     n_bytes: int
@@ -149,19 +151,12 @@ def _to_rows(X: Any, y: ArrayLike, qid: Any, weight: Any, place: str) -> Rows:
         raise BadInput("X", problem, "fill missing values first")
     if qid is None:
         raise BadInput("qid", "expected the query of each row, got none")
-    queries.refuse_masked("qid", qid)
-    ids = qid.to_numpy() if hasattr(qid, "to_numpy") else np.asarray(qid)
-    if hasattr(qid, "cat"):
-        missing = np.flatnonzero(np.asarray(qid.isna()))
-        if missing.size:
-            raise BadInput("qid", "expected the query of each row, got a missing one", at=f"[{missing[0]}]")
-        ids = np.asarray(qid.astype(qid.cat.categories.dtype))
     # weights of rows; those of queries, their means, are computed when the rows are in their final partition
     weights = None
     if weight is not None:
         weights = _column("sample_weight", weight, n_rows)
         queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
-    return _grouped(X, labels, ids, weights, names, place)
+    return _grouped(X, labels, qid, weights, names, place)
 
 
 def _grouped(X: Any, y: Float, ids: Any, weight: Float | None, names: Any, place: str) -> Rows:
@@ -187,9 +182,9 @@ def summary(rows: Rows) -> Summary:
     data, ids = rows.data, rows.data.query_ids
     ordered = np.sort(ids)
     ends = (ids[0], ids[-1], ordered[0], ordered[-1]) if data.n_queries else (None,) * 4
-    id_kind = {"U": "strings", "S": "bytes"}.get(ids.dtype.kind, "integers")
+    written = "strings" if ids.dtype.kind == "U" else "integers", Spelling.of(ids)
     kind = "CSR" if sparse.issparse(data.X) else "dense"
-    sizes = rows.place, data.n_rows, data.n_features, data.feature_names, id_kind, kind, n_bytes(data)
+    sizes = rows.place, data.n_rows, data.n_features, data.feature_names, *written, kind, n_bytes(data)
     return Summary(*sizes, *map(_plain, ends))
 
 

@@ -11,6 +11,8 @@ from structsvm.common.candidates import CandidateSet, check_labels
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import AnyPath, read_lines, replacing
 from structsvm.common.portable.arrays import norm, products
+from structsvm.common.tables.arrays import id_word
+from structsvm.common.tables.ids import IdColumn
 from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
@@ -73,18 +75,32 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     (LabelledSets(1 set, 1 document), [CandidateSet('aida': 1 document, text)], [array([[1.]])], [['opera']])
     """
     path = Path(path)
-    labelled = LabelledSets([], [], [])
+    labelled, (queries, documents) = LabelledSets([], [], []), (IdColumn(path, "query"), IdColumn(path, "id"))
     for number, line in read_lines(path, max_expansion=max_expansion):
         if not line.strip():
             continue
+        place = f"{path}:{number}"
+
+        def wrong(word: str, problem: str, remedy: str, place: str = place) -> BadInput:
+            return BadInput(place, problem, remedy)
+
         try:
-            parsed = _parse_set(line)
+            parsed = _parse_set(line, queries, documents)
         except (ValueError, TypeError) as error:
-            raise BadInput(f"{path}:{number}", str(error)) from error
+            raise BadInput(place, str(error)) from error
         for column, value in zip(labelled, parsed, strict=True):
             column.append(value)  # type: ignore[attr-defined]
+        documents.look(parsed[0].ids, wrong)
+        queries.look([parsed[0].query or ""], wrong)
     if not labelled.sets:
         raise BadInput(path, f"expected lines {_EXPECTED}, got an empty file")
+    queries.settle()
+    documents.settle()
+    for one in labelled.sets:
+        for each in filter(None, (one, one.documents)):
+            each.ids = documents.texts(each.ids).tolist()
+            each.query = each.query and queries.texts([each.query]).tolist()[0]
+        one.check_ids()
     return labelled
 
 
@@ -345,7 +361,9 @@ def _add(
         labelled.subtopics.append(subtopics)
 
 
-def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
+def _parse_set(
+    line: str, queries: IdColumn, ids_of_documents: IdColumn
+) -> tuple[CandidateSet, Float, list[str]]:
     try:
         record = json.loads(line)
         if "\\ud" in line.lower():  # a lone surrogate is not a character and could not be written
@@ -406,7 +424,10 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades])
     labels = labels.reshape(len(documents), len(names))
     stated_ids = (d.get("id") for d in documents)
-    ids = [str(i) if v is None else _name(v, f"documents[{i}], id") for i, v in enumerate(stated_ids)]
+    ids = [
+        str(i) if v is None else _id(v, f"documents[{i}], id", ids_of_documents)
+        for i, v in enumerate(stated_ids)
+    ]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
         if "\0" in word:  # NUL is refused as in every other file, because NumPy truncates strings
@@ -415,7 +436,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     described: dict[str, Any] = {
         "ids": ids,
         "features": features,
-        "query": None if query is None else _name(query, "query"),
+        "query": None if query is None else _id(query, "query", queries),
         "costs": costs,
     }
     texts = CandidateSet([d["text"] for d in documents], titles=titles, **described) if spoken else None
@@ -455,6 +476,16 @@ def _name(value: object, field: str, numbered: dict[str, bool] | None = None) ->
         problem = f"{field}: expected either {name} or {name!r} in a set, got both; write them all as strings"
         raise ValueError(problem)
     return name
+
+
+def _id(value: Any, field: str, column: IdColumn) -> str:
+    """Return an id as text."""
+    try:
+        if (word := id_word(column, value)) is not None:
+            return word
+    except BadInput as error:
+        raise ValueError(f"{field}: {error.problem}; {error.remedy}") from None
+    raise ValueError(f"{field}: expected an int or a string, got {value!r}")
 
 
 def _number(value: Any, field: str, what: str) -> float:

@@ -71,8 +71,8 @@ def convert_letor(
             raise BadInput(source, f"expected rows '{letor.GRAMMAR}', got an empty file")
         while size.width > 0:
             try:
-                column = IdColumn(source)
-                write_in_attempts(partial(_convert, texts, source, path, checked, size, column), [column])
+                columns = IdColumn(source), IdColumn(source, "docid")
+                write_in_attempts(partial(_convert, texts, source, path, checked, size, *columns), columns)
                 return
             except _Width as wider:
                 size = size._replace(width=wider.width)
@@ -93,6 +93,7 @@ def _convert(
     options: letor.Options,
     size: letor.Size,
     column: IdColumn,
+    documents: IdColumn,
     apart: bool,
 ) -> None:
     """Make one attempt at the conversion; ``size`` and ``apart`` come from the error of the last attempt."""
@@ -115,9 +116,13 @@ def _convert(
             if width > size.width:
                 continue  # read to the end for the width that the next attempt needs
             docid = np.zeros(rows.X.shape[0], dtype="<U1") if rows.docid is None else rows.docid
+            documents.look(words := docid.tolist())
+            if documents.are_whole:
+                docid = np.array(documents.spell(words), dtype=np.str_)
             column.look(rows.ids)
             queries.add(widened(rows.X, size.width), rows.y, docid, column.spell(rows.ids), rows.run_lengths)
         if options.n_features is None and width != size.width:
             raise _Width(width)
         column.settle()
+        documents.settle()
         queries.finish()

@@ -1,5 +1,6 @@
 """``read_feature_log``: the features that a search engine logged for its hits, as training rows."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath, read_objects, shorten
+from structsvm.common.tables.arrays import id_texts
 from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers.qrels import Qrels
 
@@ -82,15 +84,14 @@ def read_feature_log(
     ]
     if not hits:
         raise BadInput("answers", "expected at least one hit with logged features, got none")
-    seen: set[tuple[str, str]] = set()
-    for qid, document, _ in hits:
-        if (pair := (str(qid), document)) in seen:
+    qids, hit_ids, rows = zip(*hits, strict=True)
+    grouping = group_queries(qids, len(rows))
+    queries, documents = id_texts("qid", qids), id_texts("docid", hit_ids)
+    for (query, document), n in Counter(zip(queries, documents, strict=True)).items():
+        if n > 1:
             problem = "expected each document of a query once, got it twice"
-            raise BadInput(
-                f"query {_shown(qid)}, document {_shown(document)}", problem, "leave out repeated answers"
-            )
-        seen.add(pair)
-    queries, documents, rows = zip(*hits, strict=True)
+            place = f"query {_shown(query)}, document {_shown(document)}"
+            raise BadInput(place, problem, "leave out repeated answers")
     names = list(dict.fromkeys(name for row in rows for name in row))
     X = np.array([[row.get(name, np.nan) for name in names] for row in rows], dtype=np.float64)
     if isinstance(unmatched, Mapping) and (unknown := [name for name in unmatched if name not in names]):
@@ -99,11 +100,10 @@ def read_feature_log(
         if (unmatched if isinstance(unmatched, str) else unmatched.get(name, "missing")) == "zero":
             X[np.isnan(X[:, j]), j] = 0.0
     grades = {} if qrels is None else qrels.to_dict()
-    if qrels is not None and not grades.keys() & set(map(str, queries)):
+    if qrels is not None and not grades.keys() & set(queries):
         problem = "expected judgments of at least one query of the answers, got none"
         raise BadInput("qrels", problem, f"a query of the answers is {queries[0]!r:.60}")
-    y = [max(0, grades.get(str(q), {}).get(d, 0)) for q, d in zip(queries, documents, strict=True)]
-    grouping = group_queries(np.array(queries), len(rows))
+    y = [max(0, grades.get(q, {}).get(d, 0)) for q, d in zip(queries, documents, strict=True)]
     return rows_in_groups(X, np.array(y, dtype=np.float64), grouping, np.array(documents), tuple(names))
 
 
@@ -156,7 +156,7 @@ class _Reader:
     def __init__(self, log: str, id: str, equals: str, comma: str) -> None:
         self._log, self._id, self._equals, self._comma = log, id, equals, comma
 
-    def hits(self, answer: Mapping[str, Any], place: str) -> Iterator[tuple[str, dict[str, float]]]:
+    def hits(self, answer: Mapping[str, Any], place: str) -> Iterator[tuple[str | int, dict[str, float]]]:
         """Yield documents and their features; features without a value are NaN."""
         shards, header = answer.get("_shards"), answer.get("responseHeader")
         if (
@@ -177,7 +177,7 @@ class _Reader:
                 document, where = self._document(hit, self._id, place, remedy)
                 yield document, _values(self._pairs(hit, where), where)
 
-    def _document(self, hit: object, key: str, place: str, remedy: str) -> tuple[str, str]:
+    def _document(self, hit: object, key: str, place: str, remedy: str) -> tuple[str | int, str]:
         """Return the id of a hit, and its place in errors."""
         if not isinstance(hit, Mapping):
             raise BadInput(place, f"expected each hit to be an object, got {hit!r:.60}")
@@ -187,7 +187,7 @@ class _Reader:
                 f"expected a document id {key!r}, got {value!r:.60} among {', '.join(map(repr, hit)):.80}"
             )
             raise BadInput(place, problem, remedy)
-        return str(value), f"{place}, document {_shown(value)}"
+        return value, f"{place}, document {_shown(value)}"
 
     def _logged(self, hit: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
         """Yield the features that the plugin of OpenSearch and Elasticsearch logged."""

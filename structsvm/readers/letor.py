@@ -22,9 +22,9 @@ from scipy import sparse as scipy_sparse
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import MAX_LINE_BYTES, AnyPath, decode, read_lines, read_text, replacing, shorten
 from structsvm.common.machine import count_threads, memory_bytes
-from structsvm.common.tables.ids import settled
+from structsvm.common.tables.ids import IdColumn, settled
 from structsvm.protocols import Float, Int
-from structsvm.queries import QueryData, group_queries, rows_in_groups
+from structsvm.queries import QueryData, group_ids, rows_in_groups
 from structsvm.readers import letor_scanner as scanner
 
 GRAMMAR = "<grade> qid:<id> <k>:<v> ..."
@@ -90,7 +90,8 @@ def read_letor(
     QueryData
         ``query_ids`` are int64 if each id in the file is a plain integer (``7`` or ``7.0``; not ``007``), else str. If
         all ids are numbers, rounded ones (``1.73e+18``) are refused. ``docid`` is the id in a comment
-        ``docid = <id>``, otherwise the stripped comment (``""`` without a comment), and None if no row has a comment.
+        ``docid = <id>``, otherwise the stripped comment (``""`` without a comment), by the same rule; it is None if no
+        row has a comment.
 
     Raises
     ------
@@ -133,7 +134,13 @@ def read_letor(
         ids: Any = np.repeat(settled(rows.ids, path), rows.run_lengths)
     else:
         ids = _ids_from_sizes(query_sizes, rows.X.shape[0], path)
-    return rows_in_groups(rows.X, rows.y, group_queries(ids, rows.X.shape[0]), rows.docid)
+    documents = IdColumn(path, "docid")
+    docid = rows.docid
+    if docid is not None:
+        documents.look(words := docid.tolist())
+        documents.settle()
+        docid = documents.texts(words) if documents.are_whole else docid
+    return rows_in_groups(rows.X, rows.y, group_ids(ids), docid)
 
 
 def write_letor(data: QueryData, path: AnyPath) -> None:

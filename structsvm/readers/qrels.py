@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath
-from structsvm.common.tables.ids import id_texts
+from structsvm.common.tables.arrays import id_texts
 from structsvm.protocols import Int
 from structsvm.queries import refuse_first
 from structsvm.readers import trec
@@ -91,7 +91,7 @@ class Qrels(trec.Listing):
             wrong = ~(np.abs(values.astype(np.float64)) < 2**31) | (values != np.floor(values))
         refuse_first("grades", values, wrong, "a 32-bit integer")
         topics, code, documents = trec.number_topics(topic, docid, values, "grades")
-        parts = None if subtopic is None else id_texts("subtopic", subtopic, empty=True)
+        parts = None if subtopic is None else id_texts("subtopic", subtopic, empty=True, as_written=True)
         return _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
 
     @classmethod

@@ -29,7 +29,15 @@ from structsvm.common.tables.columns import (
 )
 from structsvm.common.tables.ids import IdColumn
 from structsvm.common.tables.opening import open_tables
-from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at, warn_user
+from structsvm.queries import (
+    QueryData,
+    first_beyond,
+    group_ids,
+    group_queries,
+    rows_in_groups,
+    value_at,
+    warn_user,
+)
 from structsvm.readers.column_names import Named, choose_columns
 from structsvm.readers.letor import check_fill
 from structsvm.readers.query_writers import query_writer, write_in_attempts
@@ -375,7 +383,7 @@ def read_units(units: Units, layout: Layout) -> tuple[QueryData, dict[str, tuple
     labels = None if layout.label is None else np.concatenate(y)
     if labels is not None and np.isnan(labels).any():
         labels = None
-    grouping = group_queries(all_ids(queries, qid) if qid else None, n_rows)
+    grouping = group_ids(all_ids(queries, qid)) if qid else group_queries(None, n_rows)
     names = all_ids(documents, docid, as_text=True) if docid else None
     categories = {}
     for name, arrays in words.items():

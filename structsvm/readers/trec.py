@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import AnyPath, read_blocks, replacing, shorten
 from structsvm.common.frames import frame as pandas_frame
-from structsvm.common.tables.ids import id_texts
+from structsvm.common.tables.arrays import id_texts
+from structsvm.common.tables.ids import IdColumn
 from structsvm.common.tables.roles import column_of
 from structsvm.protocols import Int
 
@@ -116,7 +117,8 @@ def columns_of(frame: object, **named: str | None) -> list[Any]:
     """Return columns of a frame, ids as text and numbers as arrays. A column without a given name is the first
     conventional name that exists."""
     from structsvm.common.tables.batches import Batch, Role, checked
-    from structsvm.common.tables.columns import ids, numbers
+    from structsvm.common.tables.columns import id_texts as texts_of
+    from structsvm.common.tables.columns import ids, look, numbers
     from structsvm.common.tables.opening import open_tables
 
     (table,) = open_tables(frame, source="frame")
@@ -134,7 +136,9 @@ def columns_of(frame: object, **named: str | None) -> list[Any]:
                     row = int(wrong.argmax())
                     raise batch.wrong(row, name, f"a finite {role}", f"{values[row]}")
             else:
-                columns.append(id_texts(name, ids(batch, name, f"the id of a {_CALLED[role]}").to_pylist()))
+                column = IdColumn("frame", name)
+                array = look(column, ids(batch, name, f"the id of a {_CALLED[role]}"), batch)
+                columns.append(texts_of(column, [array]))
         return columns
 
     kinds: dict[str, Role] = {name: "number" if role in _NUMBERS else "id" for role, name in chosen.items()}
@@ -275,8 +279,8 @@ def number_topics(topic: Any, docid: ArrayLike, values: Any, name: str) -> tuple
     """Return the distinct topics, the index of the topic of each row, and the docids as text.
     Raise ValueError unless topics, docids and ``values``, the argument called ``name``, have the same length.
     """
-    topics = id_texts("topic", topic, what="the id of a topic", empty=True)
-    documents = id_texts("docid", docid, what="the id of a document", empty=True)
+    topics = id_texts("topic", topic, what="the id of a topic", empty=True, as_written=True)
+    documents = id_texts("docid", docid, what="the id of a document", empty=True, as_written=True)
     if values.ndim != 1 or not len(topics) == len(documents) == len(values):
         got = f"got shape {values.shape} with {len(topics)} topics and {len(documents)} docids"
         raise BadInput(name, f"expected one for each row, {got}")

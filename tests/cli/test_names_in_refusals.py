@@ -100,3 +100,12 @@ def test_warnings_name_options(cli, tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("\n".join(["qid,label,scale=3,x", *rows, ""]))
     cli("train t.csv -o m.npz")
     assert "set --scale zscore or 'minmax'" in cli.err
+
+
+def test_a_column_with_an_ambiguous_name_is_reported_once(tmp_path, capsys):
+    """A column called ``relevance`` may be a feature; ``query`` and ``doc_id`` may not."""
+    (tmp_path / "t.csv").write_text("query,doc_id,Relevance,bm25\na,x,1,2\na,y,0,1\n")
+    assert structsvm.cli.main(["train", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/m.npz"]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if "is taken for" in line]
+    said = f"structsvm: {tmp_path}/t.csv: the column 'Relevance' is taken for the label; name another with --label"
+    assert notes == [said]

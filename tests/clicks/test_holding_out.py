@@ -71,8 +71,6 @@ def files(tmp_path):
 def test_evaluate_warns_of_a_model_that_learned_from_the_log(files, capsys, train, evaluate, warned):
     log, model, data = (str(files / name) for name in ("log.csv", "m.npz", "data.csv"))
     assert main(["clicks", "train", log, data, "-o", model, "--C", "1", "--session", "session", *train]) == 0
-    guessed = "columns: query 'q', document 'doc_id', position 'Rank', clicked 'clicks'"
-    assert guessed in capsys.readouterr().err
     assert main(["clicks", "evaluate", log, model, data, "--k", "3", "--session", "session", *evaluate]) == 0
     error = capsys.readouterr().err
     assert ("was trained on about" in error) == (warned is not None)

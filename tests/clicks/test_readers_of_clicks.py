@@ -576,3 +576,10 @@ def test_every_reader_of_clicks_is_a_format_by_its_name():
     assert readers == labels("structsvm.clicks")
     told = re.findall(r'"(\w+)"', re.search("format : {.*", read_clicks.__doc__)[0])
     assert {*told} == {"auto", *readers}, "the line 'format : {...}' of read_clicks lists all formats"
+
+
+def test_batches_that_would_write_ids_differently_are_refused(tmp_path, monkeypatch):
+    """In one batch, ``7.0`` beside ``a`` is text; a batch that has only ``7.0`` would write 7."""
+    monkeypatch.setattr(batches, "_BATCH", 2)
+    (tmp_path / "s.txt").write_text("7.0\td,e : d;\nq\t1.0,a : a;\nq\t1.0,2.0 : 1.0;\n")
+    refused("s.txt: expected ids as integers, as '1', got '1.0'", read_sessions, tmp_path / "s.txt")

@@ -411,7 +411,7 @@ def at(values, row, value, kind=None):
         (lambda c: {"qid": at(c["qid"], 3, np.nan, float)}, r"1: qid\[3\]: expected an int or a string"),
         (
             lambda c: {"qid": at(c["qid"], 3, np.nan, "category")},
-            r"1: qid\[3\]: expected .*, got a missing one",
+            r"1: qid\[3\]: expected .*, got nan",
         ),
         (lambda c: {"qid": None}, "partition 1: qid: expected the query of each row, got none"),
         (lambda c: {"y": None}, "partition 1: y: expected one number per row, got none"),
@@ -421,12 +421,13 @@ def test_bad_partitions_are_named(change, message, client, frame):
     refused(message, ranker(client).fit, frames_of(frame, change))
 
 
-def test_bytes_and_text_are_no_ids_of_one_kind(client, frame):
-    text = frame.assign(qid=frame["qid"].astype(str))
-    rows = text.iloc[:360]
-    first = delayed((rows[NAMES], rows["label"], rows["qid"].to_numpy().astype(bytes)))
-    said = "partition 1: expected query ids that are bytes, as in partition 0, got strings"
-    refused(said, ranker(client).fit, [first, part_of(text.iloc[360:])])
+def test_ids_that_partitions_would_write_differently_are_refused(client, frame):
+    """In one table, a column with ``7.0`` and ``a`` keeps ``7.0``; a partition that has only ``7.0`` would write 7."""
+    text = frame.assign(qid=frame["qid"].astype(float).astype(str))
+    other = text.iloc[360:].assign(qid=lambda rows: [*rows["qid"].iloc[:-360], *["a"] * 360])
+    said = r"partition 1: expected query ids as integers, as '\d+' in partition 0, got '\d+\.0'"
+    refused(said, ranker(client).fit, [part_of(text.iloc[:360]), part_of(other)])
+    assert ranker(client).fit([part_of(text.iloc[:360]), part_of(text.iloc[360:])]).n_queries_ == 120
 
 
 def test_what_is_taken_as_it_is(client, data, frame):

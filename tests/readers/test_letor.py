@@ -419,7 +419,7 @@ def test_ids_with_blanks_beyond_ascii_are_written_as_they_are_read(tmp_path, bla
     ("query", "docid"),
     [
         *(("a\0b", "d"), ("a", "d\0e"), ("\ufeffa", "d"), ("a", "\ufeffd"), ("\udc80", "d"), ("a\x0bb", "d")),
-        *(("a", "d\x0c"), ("a b", "d"), ("a", "#1"), ("a" * 1025, "d")),
+        *(("a", "d\x0cd"), ("a b", "d"), ("a", "#1"), ("a" * 1025, "d")),
     ],
 )
 def test_ids_that_the_reader_refuses_are_not_written(tmp_path, query, docid):

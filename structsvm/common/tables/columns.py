@@ -17,7 +17,7 @@ from pyarrow import compute, types
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch
-from structsvm.common.tables.ids import NAN, NUMBER, IdColumn, first_inexact
+from structsvm.common.tables.ids import NAN, NO_ID, NUMBER, IdColumn, first_inexact
 from structsvm.common.tables.text import arrow_text, is_text
 from structsvm.common.tables.times import UNITS, seconds
 from structsvm.protocols import Float
@@ -113,7 +113,7 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
         raise batch.wrong(0, name, what, str(kind), "write ids as integers or text")
     if array.null_count and not missing:
         row = int(to_numpy(array.is_valid())[0].argmin())
-        raise batch.wrong(row, name, what, "none", "drop the rows without an id")
+        raise batch.wrong(row, name, what, "none", NO_ID)
     return array
 
 

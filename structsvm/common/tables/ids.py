@@ -20,7 +20,7 @@ then asks for the ids. So the same rows give the same ids, or the same error, in
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?|-0\.0")
 
 NAN = frozenset(a + b + c for a in "nN" for b in "aA" for c in "nN")
 _EXACT = 2**53
+NO_ID = "drop the rows without an id"
 _LOST = "distinct ids may have become equal; write them as int64 or text"
 
 Result = TypeVar("Result")
@@ -84,15 +85,17 @@ class IdColumn:
         self._cut = self._left_out = self._as_int64 = False
 
     def look(self, words: Sequence[str], error: WordError | None = None) -> None:
-        """Examine words, which are trimmed and not empty; distinct ones suffice."""
+        """Examine words, which are trimmed; distinct ones suffice, and empty ones are passed over."""
         error = error or self._error
-        for word in words if self.are_numbers else ():
+        # most ids are plain integers, which change nothing
+        others = [word for word in words if word and not _is_plain(word)] if self.are_numbers else ()
+        for word in others:
             if word in NAN:
                 problem = f"expected an id, got {word}, a missing value"
-                self._nan = self._nan or error(word, problem, "drop the rows without an id")
+                self._nan = self._nan or error(word, problem, NO_ID)
                 continue
             if _WHOLE.fullmatch(word):
-                self.fit = self.fit and (len(word) < 19 or -(2**63) <= int(_digits(word)) < 2**63)
+                self.fit = self.fit and (-(2**63) <= int(_digits(word)) < 2**63)
             elif NUMBER.fullmatch(word):
                 self.are_whole = False
             else:
@@ -104,7 +107,7 @@ class IdColumn:
                 )
                 self._rounded = self._rounded or error(word, problem, _LOST)
         if not self.are_numbers and self._nan is None and not NAN.isdisjoint(words):
-            self._nan = error("nan", "", "")
+            self._nan = error(next(word for word in words if word in NAN), "", "")
         self._check()
 
     def look_at_numbers(self, *, fit: bool = True) -> None:
@@ -182,6 +185,30 @@ def reread(attempt: Callable[[], Result], columns: Collection[IdColumn]) -> Resu
             continue
 
 
+def _is_plain(word: str) -> bool:
+    """Return whether a word is an integer of int64, written without a sign."""
+    return word.isdecimal() and word.isascii() and len(word) < 19 and (word[0] != "0" or len(word) == 1)
+
+
+class Spelling(NamedTuple):
+    """How some rows of a table write their ids, for a reader that decides for each part of a table.
+
+    ``whole`` is an id if all are whole numbers as text, which may have been ``7.0``; ``pointed`` is an id such as
+    ``7.0``, which was kept because others are not whole. Parts with one and with the other write an id in two ways.
+    """
+
+    whole: str | None
+    pointed: str | None
+
+    @classmethod
+    def of(cls, ids: NDArray[Any]) -> Self:
+        """Return how ids are written."""
+        words = ids.tolist() if ids.dtype.kind == "U" else []
+        whole = [word for word in words if _WHOLE.fullmatch(word)]
+        pointed = next((word for word in whole if word.endswith(".0")), None)
+        return cls(words[0] if words and len(whole) == len(words) else None, pointed)
+
+
 def _digits(word: str) -> str:
     """Return the digits of a whole number."""
     return "0" if word == "-0.0" else word.removesuffix(".0")
@@ -215,29 +242,3 @@ def is_missing(value: object) -> bool:
         return value is None or not bool(value == value) or value in ("", b"")
     except TypeError:  # pandas' NA
         return True
-
-
-def id_texts(name: str, ids: Any, *, what: str = "an id", empty: bool = False) -> list[str]:
-    """Return ids as text, integral floats without their decimal point; raise for missing ids (``""`` is accepted with
-    ``empty``) and for values that are neither text nor integers.
-    """
-    values = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-    kinds = set(map(type, values))
-    if not kinds - {str} and (empty or "" not in values):
-        return values
-    if not kinds - {int}:
-        return [str(value) for value in values]
-    texts = []
-    for row, value in enumerate(values):
-        if isinstance(value, (float, np.floating)) and value == value:
-            if (wrong := first_inexact(np.array([value]))) is not None:
-                problem = f"expected {what}, got {value}"
-                raise BadInput(name, problem, wrong[1] or "write ids as text", at=f"[{row}]")
-            value = int(value)
-        known = isinstance(value, (str, int, np.integer)) and not isinstance(value, bool)
-        if not known or (value == "" and not empty):
-            got = "none" if is_missing(value) else f"{type(value).__name__} {value!r:.40}"
-            remedy = "drop the rows without an id" if got == "none" else "write ids as text or integers"
-            raise BadInput(name, f"expected {what}, got {got}", remedy, at=f"[{row}]")
-        texts.append(str(value))
-    return texts

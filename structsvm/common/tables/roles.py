@@ -6,7 +6,8 @@ exactly.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,37 @@ USUAL = {
     "time": "time tstamp timestamp",
 }
 """Usual column names of each role. All spellings of a name are equal: ``doc_id``, ``DocID`` and ``doc-id``."""
+
+_MAY_BE_OTHERS = {
+    *("relevance", "rel", "item", "itemid", "product", "productid", "objectid", "place", "variant", "share"),
+    *(
+        "userquery",
+        "searchquery",
+        "searchterm",
+        "querytext",
+        "keywords",
+        "list",
+        "listid",
+        "searchid",
+        "requestid",
+    ),
+    *(
+        "source",
+        "system",
+        "config",
+        "configuration",
+        "searchconfig",
+        "client",
+        "clientid",
+        "customer",
+        "customerid",
+    ),
+    "annotator",
+}
+"""Usual names that may as well be those of other columns, such as features."""
+
+on_guess: ContextVar[Callable[[BadInput], object]] = ContextVar("on_guess", default=lambda guess: None)
+"""Function that is told which column was taken for a role although it may be another; the command line prints it."""
 
 _SHOWN = 10
 """Number of columns that an error lists."""
@@ -81,6 +113,9 @@ def find_column(
             problem = f"expected one column for {called!r}, got {' and '.join(map(shorten, found))}"
             raise BadInput(source, problem, remedy or f"name it with {{{called}}}")
         if found:
+            if plain(found[0]) in _MAY_BE_OTHERS and plain(found[0]) not in map(plain, own):
+                problem = f"the column {shorten(found[0])} is taken for the {called}"
+                on_guess.get()(BadInput(source, problem, remedy or f"name another with {{{called}}}"))
             return found[0]
     return None
 

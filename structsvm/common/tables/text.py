@@ -2,9 +2,11 @@
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain, product
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from os import SEEK_END
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,32 @@ def _blocks(path: Path, size: int, max_expansion: float | None) -> Iterator[_NUM
         number += block.count(b"\n")
 
 
+class _Stream:
+    """Blocks of a pipe, which are kept in a temporary file to be read again."""
+
+    def __init__(self, blocks: Iterator[_NUMBERED]) -> None:
+        self._blocks, self._file = blocks, TemporaryFile()  # noqa: SIM115 - closed with the table
+        self._places: list[tuple[int, int, int]] = []
+
+    def __iter__(self) -> Iterator[_NUMBERED]:
+        for number, start, size in self._places:
+            self._file.seek(start)
+            yield number, self._file.read(size)
+        for number, block in self._blocks:
+            self._places.append((number, self._file.seek(0, SEEK_END), len(block)))
+            self._file.write(block)
+            yield number, block
+
+
+def _opened(path: Path, max_expansion: float | None) -> Callable[[int], Iterable[_NUMBERED]]:
+    """Return a function that returns the blocks of a file of a given size, from the beginning; those of a pipe have
+    one size."""
+    if not is_stream(path):
+        return lambda size: _blocks(path, size, max_expansion)
+    stream = _Stream(_blocks(path, _BLOCK, max_expansion))
+    return lambda size: stream
+
+
 def _after(block: _NUMBERED, line: int) -> _NUMBERED:
     """Return the part of a block from line ``line`` on."""
     number, text = block
@@ -52,10 +80,9 @@ def _after(block: _NUMBERED, line: int) -> _NUMBERED:
 def csv_table(path: Path, max_expansion: float | None = None) -> Table:
     """Return a table of text with names in its first line; cells are separated by tabs in a file named
     ``.tsv``, else by commas."""
-    stream = is_stream(path)
+    blocks = _opened(path, max_expansion)
     mark = "\t" if unpacked(path.name.lower()).endswith(".tsv") else ","
-    blocks = _blocks(path, _BLOCK if stream else _HEAD, max_expansion)
-    for head in blocks:
+    for head in blocks(_HEAD):
         if (first := next(_rows(head, path, mark, None), None)) is not None:
             break
     else:
@@ -65,7 +92,7 @@ def csv_table(path: Path, max_expansion: float | None = None) -> Table:
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
         parser = _Parser(path, mark, names, roles)
-        for block in chain([head], blocks) if stream else _blocks(path, _BLOCK, max_expansion):
+        for block in blocks(_BLOCK):
             yield from parser.parse(*_after(block, header))
         parser.end()
 
@@ -275,7 +302,7 @@ def _rows(
 
 def _holds_rows(cell: str, mark: str, width: int) -> bool:
     """Return whether a cell has as many separators as the rows that a stray quote would join."""
-    n_breaks = cell.count("\n")
+    n_breaks = sum(bool(line.strip("\r")) for line in cell.split("\n")[1:])
     return n_breaks > 0 and cell.count(mark) == n_breaks * (width - 1)
 
 
@@ -290,16 +317,15 @@ def arrow_text(words: Sequence[str]) -> Any:
 
 def json_table(path: Path, max_expansion: float | None = None) -> Table:
     """Return a table of text with a JSON object on each line, whose keys all occur in the first megabyte."""
-    stream = is_stream(path)
-    blocks = _blocks(path, _BLOCK if stream else _PIECE, max_expansion)
-    head = next(blocks, (0, b""))
+    blocks = _opened(path, max_expansion)
+    head = next(iter(blocks(_PIECE)), (0, b""))
     rows = _objects(head, path)
     names = [*dict.fromkeys(name for _, row in rows for name in row)]
     if not names:
         raise BadInput(path, "expected a JSON object on each line, got an empty file")
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
-        for block in chain([head], blocks) if stream else _blocks(path, _BLOCK, max_expansion):
+        for block in blocks(_BLOCK):
             numbered = _objects(block, path)
             for number, row in numbered:
                 if more := row.keys() - set(names):

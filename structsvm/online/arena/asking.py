@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.tables.arrays import id_texts
 from structsvm.online.arena.verdict import bandit_of
 from structsvm.online.arena.votes import Votes
 
@@ -21,7 +22,7 @@ def add_models(votes: Votes, models: Sequence[str]) -> Votes:
     >>> add_models(votes, ["b", "c"]).models
     ['a', 'b', 'c']
     """
-    return replace(votes, models=list(dict.fromkeys([*votes.models, *models])))
+    return replace(votes, models=list(dict.fromkeys([*votes.models, *id_texts("models", models)])))
 
 
 def next_pairs(
@@ -77,7 +78,7 @@ def next_pairs(
     pairs = [duel.arms for duel in bandit.select_batch(check_whole("n", n), rng)]
     if questions is None:
         return [(votes.models[i], votes.models[j], None) for i, j in pairs]
-    known = list(dict.fromkeys(questions))
+    known = list(dict.fromkeys(id_texts("questions", questions)))
     if not known:
         raise BadInput("questions", "expected at least one question, got none")
     asked: dict[frozenset[int], set[str]] = {}

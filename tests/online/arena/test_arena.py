@@ -382,6 +382,8 @@ def test_questions_are_fresh_for_each_pair_while_there_are_some() -> None:
     assert sorted(asked[:3]) == sorted(asked[3:]) == ["q1", "q2", "q3"]
     had = replace(votes_of("ab1 ba0", question=[0, 1]), questions=("q1", "q3"))
     assert next_pairs(had, 1, questions=["q1", "q2", "q3"])[0][2] == "q2"
+    numbered = replace(votes_of("ab1 ba0", question=[0, 1]), questions=("3", "4"))
+    assert next_pairs(numbered, 1, questions=["3.0", "4.0", "5.0"])[0][2] == "5"
 
 
 def test_new_models_are_asked_and_batches_differ() -> None:
