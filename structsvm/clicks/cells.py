@@ -13,7 +13,7 @@ from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.checks import BadInput, check_whole, counted
 from structsvm.common.dropped import Dropped
 from structsvm.common.kernel import kernel
-from structsvm.common.tables.arrays import ids_of
+from structsvm.common.tables.arrays import exact_array, ids_of
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
 
@@ -401,10 +401,10 @@ def _ids(name: str, given: object) -> Ids:
     """Return ids by the same rule as for tables: text, or integers, possibly stored as floats; some may be missing."""
     if isinstance(given, Ids):
         return given
-    shape = np.shape(given)
-    if len(shape) != 1:
-        raise BadInput(name, f"expected one id per impression, got an array of shape {shape}")
-    return Ids(*ids_of(name, given, missing=True))
+    ids = exact_array(given)
+    if ids.ndim != 1:
+        raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
+    return Ids(*ids_of(name, ids, missing=True))
 
 
 def _column(name: str, given: object, n: int) -> Ids:

@@ -52,7 +52,7 @@ def id_texts(
     return _words(IdColumn(name), ids, what, empty=empty, as_written=as_written)
 
 
-def exact_array(given: object) -> NDArray[Any]:
+def exact_array(given: Any) -> NDArray[Any]:
     """Return an array of exact values: NumPy would convert None among strings to text, and large integers or integers
     beside missing values to floats."""
     nulls = getattr(given, "null_count", 0)  # of Arrow and polars
