@@ -85,13 +85,13 @@ def report(
     It holds for any way of choosing the pairs, if questions are drawn at random.
     """
     from structsvm.online.arena import arena
-    from structsvm.online.arena.page import page
+    from structsvm.online.arena.page import page, summary
 
     paths.check_outputs({"--report": report}, [paths.check_input(votes)])
     result = arena(voting.read(votes), **voting.rules, unordered=unordered)
     if report is not None:
         paths.write_text(report, page(votes.name, result, elo=elo))
-    emit(result.lines(elo=elo), {"votes": votes, **result.to_dict()}, as_json, report)
+    emit(summary(result, elo=elo), {"votes": votes, **result.to_dict()}, as_json, report)
     if fail_if_undecided and not result.best:
         raise typer.Exit(GATE)
 
