@@ -151,7 +151,10 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     if ids.ndim != 1:
         raise BadInput("qid", f"expected one id per row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:
-        sizes = ids.dtype.kind in "iu" and ids.sum() == n_rows  # perhaps group sizes, as LightGBM takes them
+        numbers = np.asarray(ids.tolist())
+        sizes = (
+            numbers.dtype.kind in "iu" and numbers.sum() == n_rows
+        )  # perhaps group sizes, as LightGBM takes them
         raise BadInput(
             "qid",
             f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}",

@@ -223,7 +223,7 @@ def read_team_draft_ubi(
     ...     _ = path.write_text("\\n".join(lines))
     ...     log, dropped = read_team_draft_ubi(path)
     >>> log.rankers, log.impressions[0].shown.evidence, log.impressions[0].clicks, dropped
-    (('new', 'old'), ((0, 1),), (Click(rank=1, time=None, dwell=None, download=None),), {})
+    (('new', 'old'), ((0, 1),), (Click(rank=1),), {})
     """
     path = Path(path)
     names = CONFIGURATION if configuration is None else (configuration,)

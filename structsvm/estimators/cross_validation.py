@@ -25,6 +25,7 @@ from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.selector import Selector
 from structsvm.estimators.structural import StructuralRanker, bind_problem
+from structsvm.estimators.weight_constraints import compile_weights
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics.estimates import Estimate, estimate_of
 from structsvm.metrics.evaluation import (
@@ -401,6 +402,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
             As in :meth:`StructuralRanker.fit`, except that ``qid`` is required and must have at least two distinct ids.
         """
         data, weights = self._grouped(X, y, qid, sample_weight)
+        compile_weights(self, data.X.shape[1])  # an error about constraints is none of the first fold
         with self._by_folds(data, weights, self._splits(data.n_queries)).training():
             self._keep(next(self._train(bind_problem(self, self._loss, data, weights), [self.C_])))
         self._warn_of_ties(data, linear_scores(data.X, self.coef_))

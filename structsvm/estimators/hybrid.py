@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.portable.arrays import matmul
 from structsvm.common.records import plain
 from structsvm.estimators.choosing_C import crossed_by
 from structsvm.estimators.linear import linear_scores
@@ -262,7 +263,7 @@ def hybrid_weights(
         size = int(queries.sum())
         rng = np.random.default_rng([random_state, size])
         counts = rng.multinomial(size, np.full(size, 1 / size), size=n_boot)
-        means = of_grid[:, queries] @ counts.T / size
+        means = matmul(of_grid[:, queries], counts.T) / size
         found: Float = grid[np.argmax(means >= means.max(axis=0) - _EQUAL, axis=0)]
         return found
 
@@ -338,7 +339,7 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
     ranked = {name: run.top(depth) for name, run in runs_by_name(runs).items()}
     pool: Candidates = candidates(ranked, qrels, depth=depth)
     judged = np.flatnonzero(pool.judged)
-    pool = pool.select(judged[np.argsort(pool.topics[judged])])
+    pool = pool.select(judged[np.argsort(pool.topics[judged], kind="stable")])
     if not (pool.y > 0).any():
         problem = "expected relevant documents among the results, got none"
         raise BadInput("qrels", problem, "use the document ids of the runs")

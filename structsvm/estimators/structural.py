@@ -165,7 +165,8 @@ class StructuralRanker(LinearSVM):
         self, X: object, y: ArrayLike, qid: ArrayLike, sample_weight: ArrayLike
     ) -> tuple[RankingProblem, Any]:
         """Return the training problem, and the arguments that :meth:`_keep` takes in addition to a fit."""
-        return bind_problem(self, self._loss, *self._grouped(X, y, qid, sample_weight)), ()
+        data, weights = self._grouped(X, y, qid, sample_weight)  # checks the options, the loss among them
+        return bind_problem(self, self._loss, data, weights), ()
 
     def _keep(self, fit: Fit) -> None:
         """Set the learned attributes."""

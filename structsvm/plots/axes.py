@@ -54,7 +54,7 @@ def weights(coef: ArrayLike, names: Sequence[str] | None = None, *, top: int = 2
         names = figures.weight_names(coef) if names is None else names
         coef = coef.coef_
     elif hasattr(coef, "predict"):
-        raise BadInput("coef", f"expected a fitted model with weights, got {coef!r}")
+        raise BadInput("coef", f"expected a fitted model with weights, got {type(coef).__name__}")
     values = np.asarray(coef, dtype=np.float64)
     shown = feature_names(names, values.size)
     if values.shape != (len(shown),):

@@ -260,7 +260,7 @@ def test_reasons_add_up():
 def test_texts_beside_embeddings_and_saved_models(tmp_path):
     texts = [
         CandidateSet(
-            ["apple pie", "pie apple", "sea ship sail"], ids="abc", query="q", features=np.eye(3)[:, :1]
+            ["apple pie", "pie apple", "sea ship sail"], ids=list("abc"), query="q", features=np.eye(3)[:, :1]
         )
     ] * 3
     near = [

@@ -47,6 +47,8 @@ def id_texts(
     """Return the ids of an argument as text; raise for missing ids, except empty text if ``empty``. Text is not changed
     if it is ``as_written``, as in a TREC file."""
     ids = exact_array(given)
+    if ids.ndim != 1:
+        raise BadInput(name, f"expected a sequence of ids, got shape {ids.shape}")
     if ids.dtype.kind in "if":
         return list(map(str, ids_of(name, ids, what=what)[0].tolist()))
     return _words(IdColumn(name), ids, what, empty=empty, as_written=as_written)
@@ -56,7 +58,8 @@ def exact_array(given: Any) -> NDArray[Any]:
     """Return an array of exact values: NumPy would convert None among strings to text, and large integers or integers
     beside missing values to floats."""
     nulls = getattr(given, "null_count", 0)  # of Arrow and polars
-    if nulls() if callable(nulls) else nulls:
+    nulls = nulls() if callable(nulls) else nulls
+    if isinstance(nulls, int) and nulls:  # a frame of polars counts by column
         given = given.to_pylist() if hasattr(given, "to_pylist") else given.to_list()
     return np.asarray(given) if hasattr(given, "dtype") else np.asarray(given, dtype=object)
 
