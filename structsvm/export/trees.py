@@ -409,6 +409,7 @@ def _own_json(valued: ValuedForest, target: Target) -> bytes:
         tree = {
             key: getattr(forest, key)[nodes].tolist() for key in ("feature", "threshold", "left", "right")
         }
+        tree["threshold"] = np.clip(tree["threshold"], -_LARGEST, _LARGEST).tolist()  # JSON has no infinity
         tree["missing_left"] = forest.nan_left[nodes].astype(bool).tolist()
         tree["values"] = valued.values[slice(*forest.leaves[t : t + 2].tolist())].tolist()
         with_sets = (np.flatnonzero(forest.sets[nodes] >= 0)).tolist()

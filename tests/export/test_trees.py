@@ -217,6 +217,17 @@ def test_without_bins_and_trees_of_one_leaf(tmp_path):
         assert check_export(export_model(model, to), model, to, data.X).difference < 1e-5
 
 
+@pytest.mark.filterwarnings("ignore:.*values were missing in training:UserWarning")
+def test_splits_that_only_separate_missing_values():
+    """Their threshold is infinite, which not every format can write."""
+    data = make_taught("step", 20, 10, 1, dtype=np.float64)
+    X, y = np.where(data.y[:, None] > 0, np.nan, data.X), data.y
+    model = TreeRanker(n_trees=2, n_leaves=2, min_rows=5, random_state=0).fit(X, y, qid=data.qid)
+    assert np.isinf(model.leaves_.forest_.threshold).any()
+    for to in set(TREE_FORMATS) - {"opensearch"}:
+        assert check_export(export_model(model, to), model, to, X).difference < 1e-5
+
+
 def test_refusals(model):
     rejected("to='svmlight': expected one of .*'lightgbm'", export_model, model, "svmlight")
     rejected("the format has no categories", export_model, model, "solr")
