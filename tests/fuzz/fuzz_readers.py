@@ -498,7 +498,7 @@ SETS = b"""{"query": "aida", "documents": [{"id": "d1", "text": "by Verdi", "tit
  {"id": "d\xc3\xbc", "text": "a cruise ship", "subtopics": {"ship": 2}, "features": [1, 2e3]}]}
 {"documents": [{"text": ["two", "words"], "subtopics": []}, {"text": ["one"]}]}
 
-{"query": 7, "documents": [{"id": 5, "text": "x"}]}
+{"query": "7", "documents": [{"id": "5", "text": "x"}]}
 """
 
 

@@ -78,8 +78,9 @@ class Load:
 
 def wait_closed(served):
     def report():
-        status, found = served.call("GET", "/v1/experiments/e/report")
-        return found if status == 200 and not found["pending"] else None
+        with contextlib.suppress(OSError, HTTPException):  # a busy worker is replaced by its supervisor
+            status, found = served.call("GET", "/v1/experiments/e/report")
+            return found if status == 200 and not found["pending"] else None
 
     return wait_until(report)
 
