@@ -50,6 +50,7 @@ class SubtopicGain:
         self.weights = self.degrees.sum(axis=0) if loss == "weighted" else np.ones(len(most))
         self.total = float((self.weights * most).sum())
         self._ideals: dict[int, float] = {}
+        self._latest: tuple[list[int], Float] = [], self.start()
 
     @property
     def empty(self) -> bool:
@@ -77,7 +78,13 @@ class SubtopicGain:
 
     def gains_after(self, chosen: Int | list[int]) -> Float:
         """Return the gain of each document after the documents ``chosen``."""
-        return self.gains(reduce(self.after, chosen, self.start()))
+        before, state = self._latest
+        if before != list(chosen[: len(before)]):
+            before, state = [], self.start()
+        # greedy selection adds a document per call: continue from the state of the call before
+        state = reduce(self.after, chosen[len(before) :], state)
+        self._latest = list(chosen), state
+        return self.gains(state)
 
     def value(self, chosen: Int | list[int], depth: int | None = None) -> float:
         """Return the value of documents in this order, from 0 to 1.

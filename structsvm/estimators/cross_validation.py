@@ -402,7 +402,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
             As in :meth:`StructuralRanker.fit`, except that ``qid`` is required and must have at least two distinct ids.
         """
         data, weights = self._grouped(X, y, qid, sample_weight)
-        compile_weights(self, data.X.shape[1])  # an error about constraints is none of the first fold
+        compile_weights(self, data.X.shape[1])  # here, because an error in a fold would name the fold
         with self._by_folds(data, weights, self._splits(data.n_queries)).training():
             self._keep(next(self._train(bind_problem(self, self._loss, data, weights), [self.C_])))
         self._warn_of_ties(data, linear_scores(data.X, self.coef_))

@@ -59,7 +59,7 @@ def exact_array(given: Any) -> NDArray[Any]:
     beside missing values to floats."""
     nulls = getattr(given, "null_count", 0)  # of Arrow and polars
     nulls = nulls() if callable(nulls) else nulls
-    if isinstance(nulls, int) and nulls:  # a frame of polars counts by column
+    if isinstance(nulls, int) and nulls:  # of a frame of polars it is a frame
         given = given.to_pylist() if hasattr(given, "to_pylist") else given.to_list()
     return np.asarray(given) if hasattr(given, "dtype") else np.asarray(given, dtype=object)
 
@@ -89,9 +89,9 @@ def _words(
                 words.append(id_word(column, value, what))
             except BadInput as wrong:
                 raise BadInput(name, wrong.problem, wrong.remedy, at=f"[{row}]") from None
-    gap = "" if not empty else None
-    if not missing and (gap in words or None in words):
-        row = next(row for row, word in enumerate(words) if word is None or word == gap)
+    gaps = {None} if empty else {None, ""}
+    if not missing and not gaps.isdisjoint(words):
+        row = next(row for row, word in enumerate(words) if word in gaps)
         raise BadInput(name, f"expected {what}, got {values[row]!r:.40}", NO_ID, at=f"[{row}]")
     filled = [word or "" for word in words]
     if as_written:
@@ -100,12 +100,11 @@ def _words(
     def error(word: str, problem: str, remedy: str) -> BadInput:
         return BadInput(name, problem, remedy, at=f"[{filled.index(word)}]")
 
-    distinct = dict.fromkeys(filled)
-    distinct.pop("", None)
-    for word in distinct:
-        if word.endswith("\0"):  # NumPy would drop it
-            raise error(word, f"expected an id without NUL at its end, got {word!r:.40}", "")
-    column.look([*distinct], error)
+    if "\0" in "".join(filled):
+        for word in filled:
+            if word.endswith("\0"):  # NumPy would drop it
+                raise error(word, f"expected an id without NUL at its end, got {word!r:.40}", "")
+    column.look(filled, error)
     column.settle()
     return [word or "" for word in column.spell(filled)]
 

@@ -87,8 +87,8 @@ class IdColumn:
     def look(self, words: Sequence[str], error: WordError | None = None) -> None:
         """Examine words, which are trimmed; distinct ones suffice, and empty ones are passed over."""
         error = error or self._error
-        # most ids are plain integers, which change nothing
-        others = [word for word in words if word and not _is_plain(word)] if self.are_numbers else ()
+        # most ids are plain integers, which change nothing; the first text ends the loop below
+        others = (word for word in words if word and not _is_plain(word)) if self.are_numbers else ()
         for word in others:
             if word in NAN:
                 problem = f"expected an id, got {word}, a missing value"
