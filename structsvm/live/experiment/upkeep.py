@@ -83,11 +83,11 @@ class Upkeep:
         """Load what other workers and the closer have changed, and store counts, until the service stops."""
         failed, watched = 0, -math.inf
         while not await self._stops_within(_FOLLOW_S):
-            self.metrics.waiting.set(self.writer.n_waiting)
-            self.metrics.failing.set(int(self.writer.failing is not None))
-            self._revive()
-            self.metrics.closed.set(self.closer.n_closed)
             try:
+                self._revive()
+                self.metrics.waiting.set(self.writer.n_waiting)
+                self.metrics.failing.set(int(self.writer.failing is not None))
+                self.metrics.closed.set(self.closer.n_closed)
                 await self.registry.refresh()
                 rows = {number: one.row for number, one in self.registry.by_id.items()}
                 lags = await asyncio.to_thread(self.closer.lags, rows)
