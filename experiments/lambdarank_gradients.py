@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _common import Experiment, mq2008
-from scipy.stats import binom
-from scipy.stats import norm as normal
+from scipy.stats import binom, norm as normal
 
 from structsvm import LambdaRank
 from structsvm.metrics import evaluate

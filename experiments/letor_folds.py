@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 from _common import Experiment
 
-from structsvm.cli.studies.folds import Measures, Training, find_folds
-from structsvm.cli.studies.folds import run as compare_methods
+from structsvm.cli.studies.folds import Measures, Training, find_folds, run as compare_methods
 
 METHODS = (
     "svm-map",

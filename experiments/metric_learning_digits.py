@@ -9,8 +9,7 @@ kind. ``--data`` is accepted as in all scripts, but not used; the images come wi
 import numpy as np
 from _common import Experiment
 
-from structsvm.cli.studies.demo import digits_task
-from structsvm.cli.studies.demo import run as learn
+from structsvm.cli.studies.demo import digits_task, run as learn
 from structsvm.metrics import compare
 
 

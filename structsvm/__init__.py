@@ -14,19 +14,21 @@ from structsvm.common.lazy import attach
 from structsvm.common.namesake import refuse_namesake
 
 if TYPE_CHECKING:
-    from structsvm import clicks as clicks
-    from structsvm import estimators as estimators
-    from structsvm import export as export
-    from structsvm import features as features
-    from structsvm import metrics as metrics
-    from structsvm import online as online
-    from structsvm import oracles as oracles
-    from structsvm import plots as plots
-    from structsvm import protocols as protocols
-    from structsvm import qp as qp
-    from structsvm import readers as readers
-    from structsvm import testing as testing
-    from structsvm import trainers as trainers
+    from structsvm import (
+        clicks as clicks,
+        estimators as estimators,
+        export as export,
+        features as features,
+        metrics as metrics,
+        online as online,
+        oracles as oracles,
+        plots as plots,
+        protocols as protocols,
+        qp as qp,
+        readers as readers,
+        testing as testing,
+        trainers as trainers,
+    )
     from structsvm.clicks.svm import ClickSVM as ClickSVM
     from structsvm.common.candidates import CandidateSet as CandidateSet
     from structsvm.estimators.accuracy import AccuracySVM as AccuracySVM
@@ -39,17 +41,17 @@ if TYPE_CHECKING:
     from structsvm.estimators.pairwise import PairwiseSVM as PairwiseSVM
     from structsvm.estimators.pairwise_sgd import PairwiseSGD as PairwiseSGD
     from structsvm.estimators.query_folds import QueryKFold as QueryKFold
-    from structsvm.estimators.structural import SVMNDCG as SVMNDCG
-    from structsvm.estimators.structural import StructuralRanker as StructuralRanker
-    from structsvm.estimators.structural import SVMMap as SVMMap
-    from structsvm.estimators.structural import SVMRoc as SVMRoc
-    from structsvm.estimators.tree import TreeRanker as TreeRanker
-    from structsvm.estimators.tree import TreeRankerCV as TreeRankerCV
+    from structsvm.estimators.structural import (
+        SVMNDCG as SVMNDCG,
+        StructuralRanker as StructuralRanker,
+        SVMMap as SVMMap,
+        SVMRoc as SVMRoc,
+    )
+    from structsvm.estimators.tree import TreeRanker as TreeRanker, TreeRankerCV as TreeRankerCV
     from structsvm.export.model_file import load as load
     from structsvm.features.input_rows import FeatureScaleWarning as FeatureScaleWarning
     from structsvm.features.scaling import QueryScaler as QueryScaler
-    from structsvm.queries import QueryData as QueryData
-    from structsvm.queries import SingleQueryWarning as SingleQueryWarning
+    from structsvm.queries import QueryData as QueryData, SingleQueryWarning as SingleQueryWarning
 
 refuse_namesake(__file__)
 

@@ -18,11 +18,13 @@ from scipy import sparse
 
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.names import QID
-from structsvm.common.row_checks import check_offsets as check_offsets
-from structsvm.common.row_checks import check_sparse as check_sparse
-from structsvm.common.row_checks import first_beyond as first_beyond
-from structsvm.common.row_checks import refuse_first as refuse_first
-from structsvm.common.row_checks import warn_user as warn_user
+from structsvm.common.row_checks import (
+    check_offsets as check_offsets,
+    check_sparse as check_sparse,
+    first_beyond as first_beyond,
+    refuse_first as refuse_first,
+    warn_user as warn_user,
+)
 from structsvm.common.tables.arrays import exact_array, id_texts, ids_of
 from structsvm.protocols import Float, Int
 

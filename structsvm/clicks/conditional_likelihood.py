@@ -5,8 +5,7 @@ import numpy as np
 from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.arrays import combine, dot, inverse, matmul, products, solve
-from structsvm.common.portable.compiled import exp as kernel_exp
-from structsvm.common.portable.compiled import log as kernel_log
+from structsvm.common.portable.compiled import exp as kernel_exp, log as kernel_log
 from structsvm.common.portable.elementary import exp
 from structsvm.protocols import Float, Int
 

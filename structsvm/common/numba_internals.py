@@ -18,8 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba import __version__ as numba_version
-from numba import config, njit, typeof, types
+from numba import __version__ as numba_version, config, njit, typeof, types
 
 from structsvm.common import compiling
 

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.estimators.choosing_C import crossed as crossed
-    from structsvm.estimators.choosing_C import select_C as select_C
+    from structsvm.estimators.choosing_C import crossed as crossed, select_C as select_C
     from structsvm.estimators.cross_validation import cross_validate_C as cross_validate_C
-    from structsvm.estimators.fusion import FusionModel as FusionModel
-    from structsvm.estimators.fusion import fusion_path as fusion_path
-    from structsvm.estimators.hybrid import HybridWeights as HybridWeights
-    from structsvm.estimators.hybrid import hybrid_weights as hybrid_weights
+    from structsvm.estimators.fusion import FusionModel as FusionModel, fusion_path as fusion_path
+    from structsvm.estimators.hybrid import HybridWeights as HybridWeights, hybrid_weights as hybrid_weights
     from structsvm.estimators.structural import model_path as model_path
     from structsvm.estimators.view import as_regressor as as_regressor
 

@@ -11,14 +11,15 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.features.binning import BinnedFeatures as BinnedFeatures
-    from structsvm.features.fusion import comb_mnz as comb_mnz
-    from structsvm.features.fusion import comb_sum as comb_sum
-    from structsvm.features.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
+    from structsvm.features.fusion import (
+        comb_mnz as comb_mnz,
+        comb_sum as comb_sum,
+        reciprocal_rank_fusion as reciprocal_rank_fusion,
+    )
     from structsvm.features.leaves import LeafFeatures as LeafFeatures
     from structsvm.features.marks import soft_subtopics as soft_subtopics
     from structsvm.features.scaling import QueryScaler as QueryScaler
     from structsvm.features.word_counts import smooth_similarity as smooth_similarity
-    from structsvm.features.word_features import Level as Level
-    from structsvm.features.word_features import WordFeatures as WordFeatures
+    from structsvm.features.word_features import Level as Level, WordFeatures as WordFeatures
 
 __getattr__, __dir__, __all__ = attach(__name__)

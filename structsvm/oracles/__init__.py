@@ -7,17 +7,15 @@ from structsvm.common.lazy import attach
 if TYPE_CHECKING:
     from structsvm.oracles.adapter import StructuredProblem as StructuredProblem
     from structsvm.oracles.average_precision import AveragePrecision as AveragePrecision
-    from structsvm.oracles.by_name import LOSSES as LOSSES
-    from structsvm.oracles.by_name import get_oracle as get_oracle
-    from structsvm.oracles.log_rank import NDCG as NDCG
-    from structsvm.oracles.log_rank import PrecisionAt as PrecisionAt
-    from structsvm.oracles.log_rank import ReciprocalRank as ReciprocalRank
+    from structsvm.oracles.by_name import LOSSES as LOSSES, get_oracle as get_oracle
+    from structsvm.oracles.log_rank import (
+        NDCG as NDCG,
+        PrecisionAt as PrecisionAt,
+        ReciprocalRank as ReciprocalRank,
+    )
     from structsvm.oracles.ordinal import OrdinalHinge as OrdinalHinge
-    from structsvm.oracles.pairs import Pairs as Pairs
-    from structsvm.oracles.pairs import RocArea as RocArea
-    from structsvm.oracles.selection import budgeted as budgeted
-    from structsvm.oracles.selection import greedy as greedy
-    from structsvm.oracles.selection import swap as swap
+    from structsvm.oracles.pairs import Pairs as Pairs, RocArea as RocArea
+    from structsvm.oracles.selection import budgeted as budgeted, greedy as greedy, swap as swap
     from structsvm.oracles.squared_pairs import SquaredPairs as SquaredPairs
 
 __getattr__, __dir__, __all__ = attach(

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.plots.axes import against_C as against_C
-    from structsvm.plots.axes import differences as differences
-    from structsvm.plots.axes import gap as gap
-    from structsvm.plots.axes import regret as regret
-    from structsvm.plots.axes import step_functions as step_functions
-    from structsvm.plots.axes import weights as weights
+    from structsvm.plots.axes import (
+        against_C as against_C,
+        differences as differences,
+        gap as gap,
+        regret as regret,
+        step_functions as step_functions,
+        weights as weights,
+    )
 
 __getattr__, __dir__, __all__ = attach(__name__)

@@ -26,8 +26,7 @@ from markupsafe import Markup
 from structsvm.common.escaping import printable
 from structsvm.plots import drawing
 from structsvm.plots.colours import COLOURS
-from structsvm.plots.figures import Bars, Figure, Lines, Matrix
-from structsvm.plots.figures import Series as Series
+from structsvm.plots.figures import Bars, Figure, Lines, Matrix, Series as Series
 
 
 class Column(NamedTuple):

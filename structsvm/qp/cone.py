@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from structsvm.common.checks import BadInput
-from structsvm.common.portable.sums import combine, dot, products
-from structsvm.common.portable.sums import gram as gram_of
+from structsvm.common.portable.sums import combine, dot, gram as gram_of, products
 from structsvm.protocols import Float, Int, QPSolver
 from structsvm.qp.active_set import solve as active_set
 from structsvm.qp.dual import feasible

@@ -16,37 +16,41 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.readers.candidate_sets import LabelledSets as LabelledSets
-    from structsvm.readers.candidate_sets import judged_candidates as judged_candidates
-    from structsvm.readers.candidate_sets import read_ambient as read_ambient
-    from structsvm.readers.candidate_sets import read_aspects as read_aspects
-    from structsvm.readers.candidate_sets import read_candidates as read_candidates
-    from structsvm.readers.candidate_sets import write_candidates as write_candidates
+    from structsvm.readers.candidate_sets import (
+        LabelledSets as LabelledSets,
+        judged_candidates as judged_candidates,
+        read_ambient as read_ambient,
+        read_aspects as read_aspects,
+        read_candidates as read_candidates,
+        write_candidates as write_candidates,
+    )
     from structsvm.readers.conversion import convert_letor as convert_letor
     from structsvm.readers.describing import describe as describe
     from structsvm.readers.feature_logs import read_feature_log as read_feature_log
-    from structsvm.readers.letor import read_letor as read_letor
-    from structsvm.readers.letor import write_letor as write_letor
-    from structsvm.readers.making import list_datasets as list_datasets
-    from structsvm.readers.making import make_dataset as make_dataset
-    from structsvm.readers.making import make_runs as make_runs
-    from structsvm.readers.qrels import Qrels as Qrels
-    from structsvm.readers.qrels import read_qrels as read_qrels
-    from structsvm.readers.qrels import write_qrels as write_qrels
+    from structsvm.readers.letor import read_letor as read_letor, write_letor as write_letor
+    from structsvm.readers.making import (
+        list_datasets as list_datasets,
+        make_dataset as make_dataset,
+        make_runs as make_runs,
+    )
+    from structsvm.readers.qrels import Qrels as Qrels, read_qrels as read_qrels, write_qrels as write_qrels
     from structsvm.readers.reading import read_queries as read_queries
-    from structsvm.readers.run_features import candidates as candidates
-    from structsvm.readers.run_features import judge_run as judge_run
-    from structsvm.readers.runs import Run as Run
-    from structsvm.readers.runs import read_run as read_run
-    from structsvm.readers.runs import write_run as write_run
-    from structsvm.readers.store import StoreWriter as StoreWriter
-    from structsvm.readers.store import open_store as open_store
-    from structsvm.readers.store import write_store as write_store
-    from structsvm.readers.synthetic import make_ranking as make_ranking
-    from structsvm.readers.synthetic import write_ranking_store as write_ranking_store
-    from structsvm.readers.tables import convert_csv as convert_csv
-    from structsvm.readers.tables import convert_parquet as convert_parquet
-    from structsvm.readers.tables import read_csv as read_csv
-    from structsvm.readers.tables import read_parquet as read_parquet
+    from structsvm.readers.run_features import candidates as candidates, judge_run as judge_run
+    from structsvm.readers.runs import Run as Run, read_run as read_run, write_run as write_run
+    from structsvm.readers.store import (
+        StoreWriter as StoreWriter,
+        open_store as open_store,
+        write_store as write_store,
+    )
+    from structsvm.readers.synthetic import (
+        make_ranking as make_ranking,
+        write_ranking_store as write_ranking_store,
+    )
+    from structsvm.readers.tables import (
+        convert_csv as convert_csv,
+        convert_parquet as convert_parquet,
+        read_csv as read_csv,
+        read_parquet as read_parquet,
+    )
 
 __getattr__, __dir__, __all__ = attach(__name__)

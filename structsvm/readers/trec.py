@@ -117,8 +117,7 @@ def columns_of(frame: object, **named: str | None) -> list[Any]:
     """Return columns of a frame, ids as text and numbers as arrays. A column without a given name is the first
     conventional name that exists."""
     from structsvm.common.tables.batches import Batch, Role, checked
-    from structsvm.common.tables.columns import id_texts as texts_of
-    from structsvm.common.tables.columns import ids, look, numbers
+    from structsvm.common.tables.columns import id_texts as texts_of, ids, look, numbers
     from structsvm.common.tables.opening import open_tables
 
     (table,) = open_tables(frame, source="frame")

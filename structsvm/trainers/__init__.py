@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.trainers.certificate import CertificateError as CertificateError
-    from structsvm.trainers.certificate import ConvergenceWarning as ConvergenceWarning
-    from structsvm.trainers.certificate import Fit as Fit
-    from structsvm.trainers.certificate import NothingLearnedWarning as NothingLearnedWarning
+    from structsvm.trainers.certificate import (
+        CertificateError as CertificateError,
+        ConvergenceWarning as ConvergenceWarning,
+        Fit as Fit,
+        NothingLearnedWarning as NothingLearnedWarning,
+    )
     from structsvm.trainers.contract import Options as Options
     from structsvm.trainers.passes import RankingProblem as RankingProblem
-    from structsvm.trainers.path import fit_path as fit_path
-    from structsvm.trainers.path import train as train
+    from structsvm.trainers.path import fit_path as fit_path, train as train
 
 __getattr__, __dir__, __all__ = attach(__name__)

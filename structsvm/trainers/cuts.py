@@ -5,8 +5,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.portable.sums import combine, dot, products
-from structsvm.common.portable.sums import gram as gram_of
+from structsvm.common.portable.sums import combine, dot, gram as gram_of, products
 from structsvm.protocols import Cut, Float, Int, QPSolver
 from structsvm.qp.cone import solve_cone, solve_signs
 from structsvm.qp.convex import Convex

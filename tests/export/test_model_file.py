@@ -13,8 +13,7 @@ from sklearn.exceptions import NotFittedError
 import structsvm
 from structsvm import SVMNDCG, QueryScaler, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc, load
 from structsvm.common.candidates import CandidateSet
-from structsvm.export import model_card
-from structsvm.export import model_file as model_files
+from structsvm.export import model_card, model_file as model_files
 from structsvm.export.model_file import save
 from structsvm.oracles import get_oracle
 from structsvm.readers import make_ranking

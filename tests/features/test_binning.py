@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import sklearn
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from sklearn.pipeline import make_pipeline

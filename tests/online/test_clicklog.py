@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from structsvm.online import clicklog as room
 from structsvm.online.clicklog import Click, ClickLog, Impression, Lines, read_log, write_log

@@ -19,8 +19,7 @@ from pyarrow import parquet
 
 from structsvm import StructuralRanker
 from structsvm.cli import main
-from structsvm.clicks import read_table, read_team_draft_table
-from structsvm.clicks import tables as click_tables
+from structsvm.clicks import read_table, read_team_draft_table, tables as click_tables
 from structsvm.common.checks import BadInput
 from structsvm.common.tables import frames, text
 from structsvm.metrics import evaluate

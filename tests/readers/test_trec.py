@@ -5,11 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from structsvm.readers import Qrels, Run, read_qrels, read_run, write_qrels, write_run
-from structsvm.readers import trec as module
+from structsvm.readers import Qrels, Run, read_qrels, read_run, trec as module, write_qrels, write_run
 from tests.refusing import refused, rejected, rejections
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute, types
-from pyarrow import csv as arrow_csv
+from pyarrow import compute, csv as arrow_csv, types
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import (

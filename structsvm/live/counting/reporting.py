@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.live.contract.bodies import Bandit as BanditState
-from structsvm.live.contract.bodies import NotCompared, Player, Report, Verdict
+from structsvm.live.contract.bodies import Bandit as BanditState, NotCompared, Player, Report, Verdict
 from structsvm.live.contract.tokens import Secrets, Token
 from structsvm.live.counting.closing import Counts
 from structsvm.live.counting.guardrails import by_counters

@@ -6,8 +6,7 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.live.engines.engine import Engine as Engine
-    from structsvm.live.engines.opensearch import Elasticsearch as Elasticsearch
-    from structsvm.live.engines.opensearch import OpenSearch as OpenSearch
+    from structsvm.live.engines.opensearch import Elasticsearch as Elasticsearch, OpenSearch as OpenSearch
     from structsvm.live.engines.plain import PlainHTTP as PlainHTTP
     from structsvm.live.engines.solr import Solr as Solr
 

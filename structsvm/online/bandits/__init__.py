@@ -18,33 +18,30 @@ from structsvm.common.lazy import attach
 if TYPE_CHECKING:
     from structsvm.online.bandits.beat_the_mean import BeatTheMean as BeatTheMean
     from structsvm.online.bandits.best_arm import BestArm as BestArm
-    from structsvm.online.bandits.by_name import NAMES as NAMES
-    from structsvm.online.bandits.by_name import from_json as from_json
-    from structsvm.online.bandits.by_name import make as make
+    from structsvm.online.bandits.by_name import NAMES as NAMES, from_json as from_json, make as make
     from structsvm.online.bandits.delayed import Delayed as Delayed
     from structsvm.online.bandits.double_thompson import DoubleThompson as DoubleThompson
-    from structsvm.online.bandits.gradient import BGD1 as BGD1
-    from structsvm.online.bandits.gradient import BGD2 as BGD2
-    from structsvm.online.bandits.gradient import DBGD as DBGD
-    from structsvm.online.bandits.gradient import GradientDescent as GradientDescent
-    from structsvm.online.bandits.gradient import dbgd_step_sizes as dbgd_step_sizes
-    from structsvm.online.bandits.horizons import Anytime as Anytime
-    from structsvm.online.bandits.horizons import ExploreThenExploit as ExploreThenExploit
-    from structsvm.online.bandits.interleaved_filter import IF1 as IF1
-    from structsvm.online.bandits.interleaved_filter import IF2 as IF2
-    from structsvm.online.bandits.interleaved_filter import InterleavedFilter as InterleavedFilter
+    from structsvm.online.bandits.gradient import (
+        BGD1 as BGD1,
+        BGD2 as BGD2,
+        DBGD as DBGD,
+        GradientDescent as GradientDescent,
+        dbgd_step_sizes as dbgd_step_sizes,
+    )
+    from structsvm.online.bandits.horizons import Anytime as Anytime, ExploreThenExploit as ExploreThenExploit
+    from structsvm.online.bandits.interleaved_filter import (
+        IF1 as IF1,
+        IF2 as IF2,
+        InterleavedFilter as InterleavedFilter,
+    )
     from structsvm.online.bandits.mdb import MDB as MDB
     from structsvm.online.bandits.merge_rucb import MergeRUCB as MergeRUCB
     from structsvm.online.bandits.random_subset import RandomSubset as RandomSubset
     from structsvm.online.bandits.rmed import RMED1 as RMED1
-    from structsvm.online.bandits.rucb import RCS as RCS
-    from structsvm.online.bandits.rucb import RUCB as RUCB
+    from structsvm.online.bandits.rucb import RCS as RCS, RUCB as RUCB
     from structsvm.online.bandits.savage import SAVAGE as SAVAGE
-    from structsvm.online.bandits.ucb1 import Doubler as Doubler
-    from structsvm.online.bandits.ucb1 import MultiSBM as MultiSBM
-    from structsvm.online.bandits.ucb1 import Sparring as Sparring
-    from structsvm.protocols import Bandit as Bandit
-    from structsvm.protocols import Duel as Duel
+    from structsvm.online.bandits.ucb1 import Doubler as Doubler, MultiSBM as MultiSBM, Sparring as Sparring
+    from structsvm.protocols import Bandit as Bandit, Duel as Duel
 
 __getattr__, __dir__, __all__ = attach(
     __name__,

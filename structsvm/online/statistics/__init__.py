@@ -22,21 +22,27 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.metrics.tests import holm as holm
-    from structsvm.online.evidence.always_valid import ConfidenceSequence as ConfidenceSequence
-    from structsvm.online.evidence.always_valid import confidence_sequence as confidence_sequence
-    from structsvm.online.statistics.analysis import Analysis as Analysis
-    from structsvm.online.statistics.analysis import analyse as analyse
-    from structsvm.online.statistics.click_weights import ClickWeights as ClickWeights
-    from structsvm.online.statistics.click_weights import learn_weights as learn_weights
-    from structsvm.online.statistics.conversions import ABTest as ABTest
-    from structsvm.online.statistics.conversions import ab_test as ab_test
-    from structsvm.online.statistics.credited_log import credit_log as credit_log
-    from structsvm.online.statistics.credited_log import read_credits as read_credits
+    from structsvm.online.evidence.always_valid import (
+        ConfidenceSequence as ConfidenceSequence,
+        confidence_sequence as confidence_sequence,
+    )
+    from structsvm.online.statistics.analysis import Analysis as Analysis, analyse as analyse
+    from structsvm.online.statistics.click_weights import (
+        ClickWeights as ClickWeights,
+        learn_weights as learn_weights,
+    )
+    from structsvm.online.statistics.conversions import ABTest as ABTest, ab_test as ab_test
+    from structsvm.online.statistics.credited_log import (
+        credit_log as credit_log,
+        read_credits as read_credits,
+    )
     from structsvm.online.statistics.sample_size import queries_needed as queries_needed
-    from structsvm.online.statistics.significance import sign_test as sign_test
-    from structsvm.online.statistics.significance import t_test as t_test
-    from structsvm.online.statistics.significance import wilcoxon_test as wilcoxon_test
-    from structsvm.online.statistics.significance import z_test as z_test
+    from structsvm.online.statistics.significance import (
+        sign_test as sign_test,
+        t_test as t_test,
+        wilcoxon_test as wilcoxon_test,
+        z_test as z_test,
+    )
     from structsvm.online.statistics.simulated_log import simulate_log as simulate_log
 
 __getattr__, __dir__, __all__ = attach(__name__)

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.online.users.by_position import DependentClickUser as DependentClickUser
-    from structsvm.online.users.by_position import PositionBasedUser as PositionBasedUser
+    from structsvm.online.users.by_position import (
+        DependentClickUser as DependentClickUser,
+        PositionBasedUser as PositionBasedUser,
+    )
     from structsvm.online.users.cascade import CascadeUser as CascadeUser
-    from structsvm.protocols import ClickModel as ClickModel
-    from structsvm.protocols import ClickTables as ClickTables
+    from structsvm.protocols import ClickModel as ClickModel, ClickTables as ClickTables
 
 __getattr__, __dir__, __all__ = attach(__name__)

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.trainers.partitioned.driver import fit_path_partitioned as fit_path_partitioned
-    from structsvm.trainers.partitioned.driver import train_partitioned as train_partitioned
-    from structsvm.trainers.partitioned.partition import Partition as Partition
-    from structsvm.trainers.partitioned.partition import SerialPartitions as SerialPartitions
+    from structsvm.trainers.partitioned.driver import (
+        fit_path_partitioned as fit_path_partitioned,
+        train_partitioned as train_partitioned,
+    )
+    from structsvm.trainers.partitioned.partition import (
+        Partition as Partition,
+        SerialPartitions as SerialPartitions,
+    )
 
 __getattr__, __dir__, __all__ = attach(__name__)

@@ -11,8 +11,7 @@ import pytest
 from msgspec import structs
 
 from structsvm.common import files
-from structsvm.online import clicklog as room
-from structsvm.online import interleaving
+from structsvm.online import clicklog as room, interleaving
 from structsvm.online.clicklog import ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown, crediting
 from structsvm.online.statistics import analyse, credit_log, read_credits, simulate_log

@@ -5,9 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import settings as profile
-from hypothesis import strategies as st
+from hypothesis import given, settings as profile, strategies as st
 
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Optimized, Probabilistic, Shown, TeamDraft
