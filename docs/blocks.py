@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 RUN = ("python", "sh")
 SHOWN = ("json", "py", "text")
 """Languages that are not run: JSON is parsed; text is output, or commands of programs that tests do not install; py is
-Python that needs packages which tests replace by stubs."""
+Python that needs packages which tests do not install or replace by stubs."""
 
 
 class Block(NamedTuple):

@@ -34,7 +34,7 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True  # as written: the value may be an object or the environment
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 # change log and tables have headings of their own
 suppress_warnings = ["myst.header"]
@@ -74,6 +74,13 @@ reference.write(HERE / "api.rst")
 gallery.write(HERE / "examples", HERE / "gallery", execute=RUN)
 
 
+# Directives of the build are comments in the pages, which a forge does not show
+DIRECTIVES = (
+    (r"<!-- wide -->", "```{rst-class} wide\n```"),
+    (r"(?s).*<!-- include (\S+) -->", r"```{include} \1\n```"),
+    (r"(?s)<!-- pages\n(.*?)-->", r"```{toctree}\n:hidden:\n:maxdepth: 2\n\1```"),
+)
+
 # pages link to files of the repository, so that the links work without a build
 BUILT_FROM = (
     (r"\]\(((?:\.\./)?)examples/(\w+)\.py\)", r"](\1gallery/\2.md)"),
@@ -85,11 +92,16 @@ BUILT_FROM = (
 
 
 def _show_output(app: Any, name: str, source: list[str]) -> None:
-    """Add to each block of a page its output, and lead links to files to the pages that are built from them."""
+    """Add the output of blocks to a page, write its directives, and lead links to files to the pages built from them.
+
+    A comment ``<!-- pages -->`` stands for the tree of the pages that the list above it links to.
+    """
     page = HERE / f"{name}.md"
     if RUN and page.exists() and name not in NOT_RUN and not name.startswith(("gallery/", "project/")):
         source[0] = blocks.with_output(page, HERE / "generated" / "figures")
-    for files, built in BUILT_FROM:
+    listed = "\n".join(re.findall(r"^\* \[.*?\]\((\S+)\.md\)$", source[0], re.M))
+    source[0] = source[0].replace("<!-- pages -->", f"<!-- pages\n{listed}\n-->")
+    for files, built in (*DIRECTIVES, *BUILT_FROM):
         source[0] = re.sub(files, built, source[0])
 
 

@@ -53,7 +53,15 @@ def test_blocks_run(page, tmp_path, monkeypatch):
     if page == CLUSTER:
         pytest.importorskip("distributed", reason="pip install '.[dask]'")
         warnings.simplefilter("ignore", ResourceWarning)
-    run(page)
+    printed = []
+    run(page, printed=lambda block, output: printed.append((block.end, output)))
+    text = page.read_text(encoding="utf-8")
+    for mark in re.finditer(r"<!-- printed -->", text):
+        paragraph = text[: mark.start()].rstrip().rpartition("\n\n")[2]
+        figures = re.findall(r"\d+\.\d+|\d+%", paragraph)
+        output = " ".join(said for end, said in printed if end < mark.start())
+        assert figures
+        assert [figure for figure in figures if figure not in output] == []
 
 
 def test_recipes_for_trackers(tmp_path, monkeypatch):
@@ -142,6 +150,9 @@ def test_formulas_can_be_shown():
         found += re.findall(r"\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+?)\$", text, flags=re.S)
     for block, inline in found:
         assert "<math" in math.tex2mathml((block or inline).strip(), as_block=bool(block))
+        assert not re.search(
+            r"\\[^\w\s]|^\s*[-+*] ", block or inline, re.M
+        )  # Markdown without mathematics changes these
     assert len(found) > 200
 
 
@@ -154,5 +165,17 @@ def test_every_named_link_is_defined_and_every_definition_is_used(page):
 
 def test_every_page_of_the_guide_and_the_theory_is_listed():
     for room in ("guide", "theory", "project"):
-        listed = (DOCS / room / "index.md").read_text(encoding="utf-8").split()
-        assert {page.stem for page in (DOCS / room).glob("*.md")} - {"index"} <= set(listed)
+        page = (DOCS / room / "index.md").read_text(encoding="utf-8")
+        listed = dict(re.findall(r"^\* \[(.*)\]\((\S+)\)$", page, flags=re.M))
+        assert {page.name for page in (DOCS / room).glob("*.md")} - {"index.md"} <= {*listed.values()}
+        for title, name in listed.items():
+            first = (DOCS / room / name).read_text(encoding="utf-8").partition("\n")[0]
+            assert title == first.removeprefix("# ") or room == "project"
+
+
+def test_pages_show_no_directives():
+    """A forge shows a directive as code."""
+    for page in PAGES:
+        assert not re.search(
+            r"^(```|:::+)\{|\{(ref|doc|math|py:\w+)\}`", page.read_text("utf-8"), flags=re.M
+        ), page.name

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, requires
 
 SOURCE = "."
 """What pip installs: the folder of the source. The distribution is on no package index, where anyone could register its
@@ -9,8 +10,17 @@ name; once it has an address, this is the only line to change."""
 
 
 def extra(name: str) -> str:
-    """Return the argument of pip for an optional part, such as ``'.[trees]'``, and the folder to call it in."""
-    return f"'{SOURCE}[{name}]' in the source folder of structsvm"
+    """Return the arguments of pip for an optional part: its packages, which pip finds from any folder.
+
+    A copy of the source that is not installed knows no packages; then the result names the extra and its folder.
+    """
+    try:
+        lines = requires("structsvm-ranking") or []
+    except PackageNotFoundError:
+        lines = []
+    parts = [line.replace('"', "'").split(";") for line in lines]
+    packages = [f"'{part[0].strip()}'" for part in parts if f"extra == '{name}'" in part[-1]]
+    return " ".join(packages) or f"'{SOURCE}[{name}]' in the source folder of structsvm"
 
 
 @contextmanager

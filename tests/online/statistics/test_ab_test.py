@@ -1,7 +1,9 @@
 """A/B tests of conversions: the capital by exact fractions, the level at every look, refusals."""
 
+import re
 from fractions import Fraction
 from math import factorial, log
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,6 +65,19 @@ def test_equal_rates_are_rarely_told_apart_at_any_look():
         ]
         wrong += min(p) <= 0.05
     assert wrong / n <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+
+
+def test_a_difference_is_found_as_often_as_the_manual_says():
+    page = (Path(__file__).parents[3] / "docs/guide/ab_test.md").read_text(encoding="utf-8")
+    power = int(re.search(r"names the better arm in (\d+)%", page)[1]) / 100
+    rng, n, found = np.random.default_rng(0), 60, 0
+    for _ in range(n):
+        of_b = rng.random(28_000) < 0.5
+        converted = rng.random(28_000) < np.where(of_b, 0.062, 0.05)
+        counts = [np.cumsum(one)[1999::2000] for one in (~of_b, of_b, converted & ~of_b, converted & of_b)]
+        p = [ab_test(look[:2].tolist(), look[2:].tolist()).p_value for look in np.column_stack(counts)]
+        found += min(p) <= 0.05
+    assert abs(found / n - power) <= 3 * np.sqrt(power * (1 - power) / n)
 
 
 def test_bad_counts_are_refused():
