@@ -6,6 +6,12 @@ difference between the first two arms excludes 0, checked after every ten votes.
 matrices. *Best known* compares the best arm, known in advance, with each rival until ``BestArm`` would accept the
 claim; *all rates known* also bets the best share at each win rate. No choice of pairs, and no choice of bets, needs
 fewer votes.
+
+The bets were chosen so that a clear best arm needs at most 1.3 times the votes of peeking (mean): twelve stakes with a
+prior over win rates, larger stakes first, and no further votes for beaten rivals. Two worlds are below it, with 1.20
+and 1.04 times the votes; with four equal rivals of win rate .75 the ratio is 1.61. There *best known* takes 1.39
+times, so no choice of pairs reaches 1.3 with these bets, and *all rates known* 1.14 times, which would need bets that
+know the win rates.
 """
 
 from collections.abc import Callable, Iterator
@@ -258,7 +264,7 @@ def of_error(run: Experiment) -> None:
 
         rules = [("evenly", even, n)]
         if k > 2:  # two arms form only one pair
-            rules.append(("default", adaptive, max(4, n // 5)))
+            rules.append(("default", adaptive, max(4, n * 2 // 5)))
         elif name == "2 equal":
             rules.append(("Bradley-Terry, peeking", peek, max(4, n // 10)))
         for label, play, runs in rules:

@@ -13,6 +13,9 @@ _MOST_DRAWN = 30
 
 _JUDGES = ("judge", "votes", "kappa with others", "same winner in both orders")
 
+_MOST_RIVALS = 8
+"""Largest number of lines in the figure of the evidence, so that they can be distinguished."""
+
 _MOST_PARTS = 4
 """Largest number of connected components for which figures are drawn."""
 
@@ -68,8 +71,8 @@ def notes(result: Arena) -> list[str]:
 
 def strength_text(row: dict[str, Any], elo: float | None = None) -> str:
     """Return a strength with its interval and, with the base ``elo``, the Elo rating."""
-    ends = [f"{row[end]:+.2f}" if math.isfinite(row[end]) else "?" for end in ("lower", "upper")]
-    text = f"{row['strength']:+.2f} [{', '.join(ends)}]"
+    ends = [f"{row[end]:+z.2f}" if math.isfinite(row[end]) else "?" for end in ("lower", "upper")]
+    text = f"{row['strength']:+z.2f} [{', '.join(ends)}]"
     return text if elo is None else f"{text}, {elo + _ELO * row['strength']:.0f}"
 
 
@@ -105,7 +108,7 @@ def _order(result: Arena) -> str:
 def page(name: str, result: Arena, *, elo: float | None = None) -> str:
     """Return the report as an HTML page: verdict, forest plot, win matrix, and evidence for the leader over time."""
     rows = result.rows()
-    titles = ["Model", f"Strength{'' if elo is None else ', Elo'}", "Rank", "Won", "Votes"]
+    titles = ["model", f"strength{'' if elo is None else ', Elo'}", "rank", "won", "votes"]
     cells = [
         [row["model"], strength_text(row, elo), rank_text(row), f"{row['win_rate']:.0%}", f"{row['votes']:,}"]
         for row in rows
@@ -128,25 +131,25 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         "Strengths are those of a Bradley-Terry model, relative to the mean; ranks are compatible with simultaneous "
         "95 % intervals of all differences. The verdict does not depend on the model."
     )
-    # in large arenas, figures show only the first models, and the table of pairs is omitted
+    # in large arenas, figures show only the first models and rivals, and the table of pairs is omitted
     sections = [pages.section("Leaderboard", board, *pieces, pages.paragraph(text, small=True))]
     if len(rows) <= _MOST_DRAWN:
         sections.append(pages.section("Pairs", _matrix(result)))
     if result.paths:
-        paths = list(result.paths.items())[:_MOST_DRAWN]
-        lines = [Series(rival, at.tolist(), evidence.tolist()) for rival, (at, evidence) in paths]
+        drawn = [rival for rival in result.models if rival in result.paths][:_MOST_RIVALS]
+        lines = [Series(rival, *(values.tolist() for values in result.paths[rival])) for rival in drawn]
         style: dict[str, Any] = {"mark": result.threshold, "mark_name": "shown", "markers": False}
         chart = Lines(lines, "votes", "log of the evidence", **style)
+        rivals = "each rival" if len(drawn) == len(result.paths) else f"its {len(drawn)} strongest rivals"
         text = (
-            f"Evidence that {result.leader} beats each rival, by number of votes. A win is shown, at any look, once "
+            f"Evidence that {result.leader} beats {rivals}, by number of votes. A win is shown, at any look, once "
             "its line reaches the mark."
         )
         sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
     if result.judges:
         columns = [pages.Column(title, numeric=k > 0) for k, title in enumerate(_JUDGES)]
-        sections.append(
-            pages.section("Judges", pages.table(columns, _judges(result), caption="Agreement of judges"))
-        )
+        caption = "Cohen's kappa: 0 for agreement by chance, 1 for equal votes"
+        sections.append(pages.section("Judges", pages.table(columns, _judges(result), caption=caption)))
     votes, verdict, order = summary(result, elo=elo)[:3]
     lead = f"{verdict}. {votes}. {order[0].upper()}{order[1:]}."
     remarks = [pages.paragraph(text, small=True) for text in notes(result)]

@@ -27,7 +27,7 @@ def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
 
 def tests_table(tests: Iterable[PairedTest]) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows of the tests against the baselines, measure by measure."""
-    figures_ = ("difference", "95% interval", "better/worse", "p", "p (t)", "Holm")
+    figures_ = ("difference", "95% interval", "better/worse", "p (Wilcoxon)", "p (t)", "Holm")
     columns = pages.columns("measure", "method", "against", numbers=figures_)
     rows = [
         [
