@@ -124,7 +124,8 @@ Selection = Annotated[
 
 Monotone = Annotated[
     list[str] | None,
-    "Required sign of a weight: the number or name of its feature and +1 or -1, as in 3:+1; repeat for more.",
+    "Direction in which the score may move with a feature: the number or name of the feature and +1 or -1, as in 3:+1; "
+    "repeat for more.",
 ]
 Positive = Annotated[bool, "Require all weights to be at least 0."]
 

@@ -113,11 +113,17 @@ class Study(Group):
         paths.check_input(data)
         _ = self.grid, self.signs
         for name in self.methods:
-            if (self.signs or self.positive) and not name.startswith("svm-"):
-                option = "--monotone" if self.signs else "--positive"
-                raise BadInput(
-                    option, f"expected only methods svm-LOSS, got {name}", "compare others with --baseline"
-                )
+            for option, given, kinds in (
+                ("--monotone", self.signs, ("svm", "tree")),
+                ("--positive", self.positive, ("svm",)),
+            ):
+                if given and name.split("-")[0] not in kinds:
+                    expected = " and ".join(f"{kind}-LOSS" for kind in kinds)
+                    raise BadInput(
+                        option,
+                        f"expected only methods {expected}, got {name}",
+                        "compare others with --baseline",
+                    )
         if self.work is not None:
             paths.check_kept(self.work)
 

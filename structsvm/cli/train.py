@@ -48,9 +48,8 @@ class Trees(Group):
         for name, value in (("--n-trees", self.n_trees), ("--n-leaves", self.n_leaves)):
             if value is not None and not self.trees:
                 raise BadInput(name, "requires --trees")
-        reasons = {"monotone": "; the weights of leaves have no order along a feature"}
         for name in (name for name, given in refused.items() if given and self.trees):
-            raise BadInput(f"--{name}", f"expected a linear model, without --trees{reasons.get(name, '')}")
+            raise BadInput(f"--{name}", "expected a linear model, without --trees")
         return self.trees
 
     def ranker(self, loss: str, C: float | None, **options: Any) -> Any:
@@ -92,7 +91,7 @@ class Objective(Group):
 
 @dataclass(frozen=True)
 class Linear(Group):
-    """Options of a linear model: scaling, and signs of weights."""
+    """Scaling, and signs of weights; trees take only ``monotone``."""
 
     scale: Scale = "none"
     positive: Positive = False
@@ -136,18 +135,17 @@ def train(
 
     scaled = linear.scale != "none"
     model: Any
-    if trees.check(scale=scaled, positive=linear.positive, monotone=bool(signs), dask=dask is not None):
-        model = trees.ranker(objective.loss, objective.C, **objective.options, n_jobs=jobs)
+    shared = objective.options | {"n_jobs": jobs, "monotone_constraints": signs or None}
+    if trees.check(scale=scaled, positive=linear.positive, dask=dask is not None):
+        model = trees.ranker(objective.loss, objective.C, **shared)
     else:
         kind: Any = linear.scale
         model = structsvm.StructuralRanker(
             objective.loss,
             objective.C,
-            **objective.options,
-            n_jobs=jobs,
+            **shared,
             scale=kind,
             positive=linear.positive,
-            monotone_constraints=signs or None,
         )
     model.check_options()  # a misspelt loss raises before the data are read
     if dask is not None:

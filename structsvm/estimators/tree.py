@@ -24,10 +24,12 @@ from structsvm.estimators.fitted import (
 )
 from structsvm.estimators.linear import check_usual
 from structsvm.estimators.structural import bind_problem
+from structsvm.estimators.weight_constraints import Monotone, check_signs, signs_by_feature
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
 from structsvm.features.input_rows import Categories, categories_of, encode
 from structsvm.features.leaves import LeafFeatures, TreeGrowth
+from structsvm.features.monotone_leaves import MonotoneRows
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import QueryData, rows_in_groups, split_qid
@@ -76,6 +78,11 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     categorical_features : sequence of int or str, optional
         Columns, by index or name, whose values are category numbers, which are integers from 0 to 1,000,000. Columns of
         a pandas or polars frame with a categorical dtype (or an Arrow dictionary) are recognised automatically.
+    monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
+        Sign of each feature, or a mapping from names or column numbers to signs: 1 if the score must not decrease with
+        the feature, -1 if it must not increase, 0 if it may do both. LightGBM grows monotone trees, and weights >= 0
+        of sets of their leaves keep the order. Missing values are not ordered. None means the constraints of the model
+        in ``leaves``, if it has any.
     leaves : LeafFeatures, optional
         Leaves and bins to use instead of those that the other parameters define, usually
         ``LeafFeatures.from_model(booster, n_bins=64)``, which uses the trees of an existing model. None means to grow
@@ -147,6 +154,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     n_leaves: int = 15
     learning_rate: float = 0.1
     n_bins: int = 64
+    monotone_constraints: Monotone = None
     leaves: LeafFeatures | None = None
     tol: float = 1e-3
     solver: Solver = "auto"
@@ -176,7 +184,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         C = self._default_C(self._bind_empty(data, weights)) if self.C is None else float(self.C)
-        problem = self._problem(self._learn(features, data, weights), data, weights)
+        problem = self._problem(features, self._learn(features, data, weights), data, weights)
         self._keep(next(self._train(problem, [C])), features)
         return self
 
@@ -205,7 +213,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             check_C(self.C)
         check_usual(self)
         get_oracle(self.loss, relevance=self.relevance)
-        check_solver(self.solver, DEFAULTS)
+        check_solver(self.solver, DEFAULTS, check_signs(self.monotone_constraints))
         if self.leaves is not None and not isinstance(self.leaves, LeafFeatures):
             raise BadInput(
                 "leaves", "expected LeafFeatures", code="LeafFeatures.from_model(booster)", value=self.leaves
@@ -283,24 +291,36 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         per_query = _SMOOTH_C_PER_QUERY if problem.smooth else _C_PER_QUERY
         return float(per_query * ((self.n_queries_ - self.n_uninformative_) * total / constrained))
 
-    def _problem(self, rows: LeafRows, data: QueryData, weights: Float) -> RankingProblem:
-        problem = bind_problem(self, self.loss, replace(data, X=rows), weights)
-        if self.solver != "auto" or problem.smooth or problem.n_queries < 2 * _N_BLOCKS:
+    def _by_newton(self, problem: RankingProblem) -> bool:
+        """Return whether "auto" is newton, which supports no signs."""
+        return problem.smooth and not isinstance(problem.rows, MonotoneRows)
+
+    def _problem(
+        self, features: LeafFeatures, rows: LeafRows, data: QueryData, weights: Float
+    ) -> RankingProblem:
+        signs = features.forest_.signs
+        X = rows if signs is None else MonotoneRows(rows, features.forest_, signs)
+        problem = bind_problem(self, self.loss, replace(data, X=X), weights)
+        if self.solver != "auto" or self._by_newton(problem) or problem.n_queries < 2 * _N_BLOCKS:
             return problem
         # A plane has one number per leaf and bin. Planes of every query would not fit in memory, but planes of a few
         # hundred blocks of queries do; frank_wolfe then needs half to a fifth of the passes of one_slack.
-        blocks = in_blocks(problem, rows, _N_BLOCKS)
+        blocks = in_blocks(problem, _N_BLOCKS)
         return problem if cache_size(blocks) is None else blocks
 
     def _grow(self, features: LeafFeatures, data: QueryData, weights: Float) -> Forest:
+        names, numbers = getattr(self, "feature_names_in_", None), getattr(self, "_numbers_", None)
+        signs = signs_by_feature(self.monotone_constraints, data.n_features, names, numbers)
+        whole = None if signs is None else signs.astype(np.int64)
         if features.forest is not None:
-            return features.forest
+            kept = self.monotone_constraints is None
+            return features.forest if kept else replace(features.forest, signs=whole)
         used = weights > 0
         if not used.all():
             data, weights = data.select(used), weights[used]
         alike = (weights == weights[0]).all()
         row_weights = None if alike else np.repeat(weights, np.diff(data.offsets))
-        return features.grow(data.X, data.y, data.offsets, row_weights)
+        return replace(features.grow(data.X, data.y, data.offsets, row_weights, whole), signs=whole)
 
     def _learn(self, features: LeafFeatures, data: QueryData, weights: Float) -> LeafRows:
         """Grow the trees and compute the bins; return the rows of ``data`` over leaves and bins."""
@@ -314,21 +334,24 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         self._bind_empty(data, weights)
-        return self._problem(self._learn(features, data, weights), data, weights), (features,)
+        return self._problem(features, self._learn(features, data, weights), data, weights), (features,)
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Yield a fit for each C in ascending order."""
-        solver = self.solver
-        if solver == "auto" and not problem.smooth:
+        solver, rows = self.solver, problem.rows
+        if solver == "auto" and not self._by_newton(problem):
             solver = "frank_wolfe" if isinstance(problem.separator, Blocks) else "one_slack"
-        return fit_path(
+        fits = fit_path(
             problem,
             Cs,
             solver=solver,
             tol=float(self.tol),
             max_passes=self.max_passes,
+            cone=rows.signs if isinstance(rows, MonotoneRows) else None,
             callback=self.callback,
         )
+        for fit in fits:
+            yield replace(fit, w=rows.leaf_weights(fit.w)) if isinstance(rows, MonotoneRows) else fit
 
     def _keep(self, fit: Fit, features: LeafFeatures) -> None:
         """Set the learned attributes, and warn if most queries have no constraint."""
@@ -419,7 +442,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
             features.set_params(n_trees=self.n_trees_)
         rows = self._learn(features, data, weights)
         with choice.training():
-            fit = next(self._train(self._problem(rows, data, weights), [self.C_]))
+            fit = next(self._train(self._problem(features, rows, data, weights), [self.C_]))
         self._warn_of_ties(data, rows @ fit.w)
         self._keep(fit, features)
         return self
@@ -436,7 +459,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
             if i > 0 and numbers[i - 1] >= grown:
                 values[:, i] = values[:, i - 1]
                 continue
-            problem = self._problem(inside.of_trees(0, n), part, weights)
+            problem = self._problem(features, inside.of_trees(0, n), part, weights)
             few = outside.of_trees(0, n)
             for j, fit in enumerate(self._train(problem, Cs.tolist())):
                 values[:, i, j] = self._values(held_out.y, held_out.qid, few @ fit.w)

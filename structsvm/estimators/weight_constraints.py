@@ -26,27 +26,34 @@ Penalty = Callable[[Any], Any] | None
 def check_weights(model: Any) -> set[str]:
     """Raise BadInput for options that no data can make valid; return the abilities that the options require of
     trainers."""
-    monotone = _by_key(model.monotone_constraints)
-    if model.positive and monotone is not None:
+    signed = check_signs(model.monotone_constraints)
+    if model.positive and signed:
         problem = "expected no signs, as all weights are constrained to be >= 0"
         raise BadInput("monotone_constraints", problem, "leave out {positive=True}")
-    if monotone is not None:
-        if isinstance(monotone, (str, bytes)) or not (
-            isinstance(monotone, (Mapping, Sequence)) or np.ndim(monotone) == 1
-        ):
-            problem = "expected -1, 0 or 1 for each feature, or a mapping from names or columns to signs"
-            raise BadInput("monotone_constraints", problem, value=monotone)
-        items = monotone.items() if isinstance(monotone, Mapping) else enumerate(monotone)
-        for key, sign in items:
-            if isinstance(sign, bool) or not isinstance(sign, numbers.Real) or sign not in (-1, 0, 1):
-                raise BadInput("monotone_constraints", f"expected -1, 0 or 1, got {sign!r}", at=f"[{key!r}]")
     for name in ("constraints", "penalty"):
         function = getattr(model, name)
         if function is not None and not callable(function):
             raise BadInput(name, "expected a function of the cvxpy variable w", value=function)
     if model.constraints is not None or model.penalty is not None:
         return {"region"}
-    return {"signs"} if model.positive or monotone is not None else set()
+    return {"signs"} if model.positive else signed
+
+
+def check_signs(monotone: Monotone) -> set[str]:
+    """Raise BadInput for what is neither signs nor None; return the abilities that the signs require of trainers."""
+    monotone = _by_key(monotone)
+    if monotone is None:
+        return set()
+    if isinstance(monotone, (str, bytes)) or not (
+        isinstance(monotone, (Mapping, Sequence)) or np.ndim(monotone) == 1
+    ):
+        problem = "expected -1, 0 or 1 for each feature, or a mapping from names or columns to signs"
+        raise BadInput("monotone_constraints", problem, value=monotone)
+    items = monotone.items() if isinstance(monotone, Mapping) else enumerate(monotone)
+    for key, sign in items:
+        if isinstance(sign, bool) or not isinstance(sign, numbers.Real) or sign not in (-1, 0, 1):
+            raise BadInput("monotone_constraints", f"expected -1, 0 or 1, got {sign!r}", at=f"[{key!r}]")
+    return {"signs"}
 
 
 def _by_key(monotone: object) -> Any:

@@ -50,30 +50,30 @@ def lightgbm_forest(text: str) -> Forest:
     fields = dict(line.split("=", 1) for line in head.splitlines() if "=" in line)
     if "max_feature_idx" not in fields:
         raise BadInput("model", "expected a model file of LightGBM")
-    _refuse_signs(fields.get("monotone_constraints", "").split())
     trees = [
         _lightgbm_tree(dict(line.split("=", 1) for line in part.splitlines() if "=" in line))
         for part in parts
     ]
     _check_pandas_categories(text)
     names = fields.get("feature_names", "").split(" ")
-    return _forest(trees, int(fields["max_feature_idx"]) + 1, names, "Column_{}")
+    signs = fields.get("monotone_constraints", "").split()
+    return _forest(trees, int(fields["max_feature_idx"]) + 1, names, signs, "Column_{}")
 
 
-def _refuse_signs(signs: Any) -> None:
-    """Raise if a model has monotone constraints, which new weights of its leaves would not keep."""
-    if np.any(np.asarray(signs, dtype=np.float64) != 0):
-        problem = "expected trees without monotone constraints, as learned weights of leaves do not keep them"
-        remedy = "use the model itself, or a linear ranker with {monotone_constraints}; or train without constraints"
-        raise BadInput("model", problem, remedy)
-
-
-def _forest(trees: Sequence[Tree], n: int, names: Sequence[str] | None, unnamed: str = "") -> Forest:
-    """Return a forest with the names of its features, unless the library generated them from column numbers."""
-    known = tuple(str(name) for name in names) if names is not None else ()
+def _forest(
+    trees: Sequence[Tree], n: int, names: Sequence[str] | None, signs: Any, unnamed: str = ""
+) -> Forest:
+    """Return a forest with the names of its features, unless the library generated them from column numbers, and with
+    the signs of its monotone constraints, given for all features in order or by number or name."""
+    known: Any = tuple(str(name) for name in names) if names is not None else ()
     if len(known) != n or known == tuple(unnamed.format(j) for j in range(n)):
-        return Forest.of(trees, n)
-    return Forest.of(trees, n, known)
+        known = None
+    places = {str(name): j for j, name in enumerate(range(n) if names is None else names)}
+    given = signs.items() if isinstance(signs, dict) else enumerate([] if signs is None else signs)
+    every = np.zeros(n, dtype=np.int64)
+    for feature, sign in given:
+        every[places[feature] if isinstance(feature, str) else feature] = int(sign)
+    return Forest.of(trees, n, feature_names=known, signs=every if every.any() else None)
 
 
 _PANDAS = "\npandas_categorical:"
@@ -143,7 +143,7 @@ def _xgboost(model: Any) -> Forest:
     booster = model.get_booster() if hasattr(model, "get_booster") else model
     # not in files: a model that was loaded does not know its constraints
     said = re.search(r'"monotone_constraints": ?"\((.*?),?\)"', booster.save_config())
-    _refuse_signs(said[1].split(",") if said and said[1] else [])
+    signs = said[1].split(",") if said and said[1] else []
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     gradient = learner["gradient_booster"]
     gradient = gradient.get("gbtree", gradient)
@@ -158,19 +158,19 @@ def _xgboost(model: Any) -> Forest:
         below = rounding_to(np.nextafter(conditions, np.float32(-np.inf)))
         children = tree["left_children"], tree["right_children"]
         trees.append(_tree_of_nodes(*children, tree["split_indices"], below, tree["default_left"]))
-    return _forest(trees, int(learner["learner_model_param"]["num_feature"]), learner.get("feature_names"))
+    n = int(learner["learner_model_param"]["num_feature"])
+    return _forest(trees, n, learner.get("feature_names"), signs)
 
 
 def _sklearn(model: Any) -> Forest | None:
     names, signs = (getattr(model, name, None) for name in ("feature_names_in_", "monotonic_cst"))
-    _refuse_signs(list(signs.values()) if isinstance(signs, dict) else [] if signs is None else signs)
     if hasattr(model, "_predictors"):
         moved = getattr(model, "is_categorical_", None)
         # scikit-learn moves categorical columns before all others, even if no tree uses them
         if moved is not None and moved.any():
             raise _no_categories()
         trees = [_histogram_tree(one.nodes) for row in model._predictors for one in row]
-        return _forest(trees, int(model.n_features_in_), names)
+        return _forest(trees, int(model.n_features_in_), names, signs)
     parts = [model]
     if hasattr(model, "estimators_"):
         parts = np.asarray(model.estimators_, dtype=object).ravel().tolist()
@@ -189,7 +189,7 @@ def _sklearn(model: Any) -> Forest | None:
         trees.append(
             _tree_of_nodes(tree.children_left, tree.children_right, feature, rounding_to(below), missing)
         )
-    return _forest(trees, n, names)
+    return _forest(trees, n, names, signs)
 
 
 def _no_categories() -> BadInput:
@@ -207,7 +207,7 @@ def _histogram_tree(nodes: Any) -> Tree:
 
 
 def _catboost(model: Any) -> Forest:
-    _refuse_signs(list(model.get_all_params().get("monotone_constraints", {}).values()))
+    signs = model.get_all_params().get("monotone_constraints")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         model.save_model(str(path), format="json")
@@ -230,7 +230,7 @@ def _catboost(model: Any) -> Forest:
                 [one.get("nan_value_treatment") != "AsTrue" for one in features],
             )
         )
-    return _forest(trees, len(model.feature_names_), model.feature_names_, "{}")
+    return _forest(trees, len(model.feature_names_), model.feature_names_, signs, "{}")
 
 
 def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) -> Tree:

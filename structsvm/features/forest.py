@@ -56,6 +56,8 @@ class Forest:
         The categories of set ``i`` are ``set_values[set_starts[i]:set_starts[i + 1]]``, ascending.
     feature_names : tuple of str or None
         Names of the training columns; None if the model does not store them.
+    signs : ndarray of int64, shape (n_features,), or None
+        Signs of the features (1, -1 or 0) in which the score must be monotone; None if no feature has one.
     """
 
     n_features: int
@@ -70,10 +72,11 @@ class Forest:
     set_starts: Int
     set_values: Int
     feature_names: Sequence[str] | None = None
+    signs: Int | None = None
 
     @classmethod
-    def of(cls, trees: Sequence[Tree], n_features: int, feature_names: Sequence[str] | None = None) -> Forest:
-        """Return the forest of the given trees."""
+    def of(cls, trees: Sequence[Tree], n_features: int, **described: Any) -> Forest:
+        """Return the forest of the given trees, with its names and signs of features."""
         # sets[k] is the index in ``values`` of the categories of node k of the forest, or -1
         sizes, counts = [len(tree.feature) for tree in trees], [tree.n_leaves for tree in trees]
         first = offsets_of(sizes)
@@ -86,7 +89,7 @@ class Forest:
         types = {
             name: np.float64 if name == "threshold" else np.int64 for name in _PER_NODE if name != "sets"
         }
-        fields = {
+        fields: dict[str, Any] = {
             name: _joined([getattr(tree, name) for tree in trees], dtype) for name, dtype in types.items()
         }
         forest = cls(
@@ -97,7 +100,7 @@ class Forest:
             sets=sets,
             set_values=_joined(values, np.int64),
             set_starts=offsets_of([len(v) for v in values]),
-            feature_names=feature_names,
+            **described,
         )
         forest.check()
         return forest
@@ -114,6 +117,9 @@ class Forest:
         names = self.feature_names
         if names is not None:
             yield len(names) != self.n_features, f"{self.n_features} names of features, got {len(names)}"
+        signs = self.signs
+        if signs is not None:
+            yield signs.shape != (self.n_features,) or _beyond(signs, -1, 2), "a sign of each feature"
         vectors = (self.nodes, self.leaves, self.set_starts, self.set_values)
         yield any(one.ndim != 1 for one in vectors), "arrays of one dimension"
         nodes, leaves = np.diff(self.nodes), np.diff(self.leaves)
@@ -197,6 +203,7 @@ class Forest:
             set_starts=np.concatenate([self.set_starts, self.set_starts[-1] + other.set_starts[1:]]),
             set_values=np.concatenate([self.set_values, other.set_values]),
             feature_names=self.feature_names if other.feature_names is None else other.feature_names,
+            signs=self.signs,
         )
 
     @classmethod

@@ -176,9 +176,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     def from_model(cls, model: object, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
         """Return features from all trees of one or more models, including those grown after the best iteration.
 
-        If the model stores its column names, frames whose columns differ in name or order are refused. Models with
-        monotone constraints are refused, because learned weights of leaves do not keep them (a model of XGBoost that
-        was loaded from a file no longer knows its constraints).
+        If the model stores its column names, frames whose columns differ in name or order are refused. Monotone
+        constraints of the model are kept: :class:`structsvm.TreeRanker` learns weights that satisfy them, and
+        ``transform`` refuses, because weights of single leaves would not (a model of XGBoost that was loaded from a
+        file no longer knows its constraints).
         Without bins, the result is ready to ``transform``; with bins, ``fit`` learns their edges and keeps the trees.
 
         Parameters
@@ -257,9 +258,12 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         self._set(forest, self.edges(X))
         return self
 
-    def grow(self, X: NDArray[Any], y: Float, offsets: Int, weights: Float | None = None) -> Forest:
-        """Grow trees on rows grouped by query; ``weights`` are per row."""
+    def grow(
+        self, X: NDArray[Any], y: Float, offsets: Int, weights: Float | None = None, signs: Int | None = None
+    ) -> Forest:
+        """Grow trees on rows grouped by query; ``weights`` are per row, ``signs`` per feature."""
         self.check_categories(X)
+        categorical = self._categorical(X.shape[1])
         if weights is not None and weights.max() > _LARGEST_WEIGHT:
             raise BadInput(
                 "sample_weight",
@@ -292,10 +296,15 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             label=self._grades(y),
             group=lengths,
             weight=weights,
-            categorical_feature=self._categorical(X.shape[1]),
+            categorical_feature=categorical,
             params=options,
             free_raw_data=True,
         )
+        if signs is not None:
+            options["monotone_constraints"] = signs.tolist()
+            if signs[categorical].any():
+                problem = "expected no sign of a categorical feature, whose values are not ordered"
+                raise BadInput("monotone_constraints", problem)
         bags = min(int(self.bags), n_trees)
         if bags > 1:
             options |= {"bagging_fraction": _SHARE, "bagging_freq": 1, "bagging_by_query": True}
@@ -346,6 +355,9 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     def transform_rows(self, X: object) -> LeafRows:
         """Return the rows as leaf numbers and counts of edges; parameters and errors are as for :meth:`transform`."""
         check_is_fitted(self, "starts_")
+        if self.forest_.signs is not None:
+            problem = "expected no monotone constraints, which weights of single leaves do not satisfy"
+            raise BadInput("forest", problem, "fit a TreeRanker with these {leaves}")
         return self.rows(self._values(X, reset=False))
 
     def rows(self, X: NDArray[Any]) -> LeafRows:
@@ -535,6 +547,8 @@ def _forest_of_all(model: object) -> Forest:
             forest.feature_names != first.feature_names
         ):
             fault = "expected the same columns in the same order as in the first model, got other columns"
+        elif not np.array_equal(forest.signs, first.signs):  # type: ignore[arg-type]
+            fault = "expected the same monotone constraints as in the first model, got others"
         if fault:
             raise BadInput("model", fault, "train all on the same columns", at=f"[{i}]")
     return Forest.in_turn(forests)

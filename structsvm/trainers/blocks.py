@@ -37,8 +37,8 @@ class Blocks:
         loss[:] = np.add.reduceat(each * share, np.arange(0, b - a, self._size))
 
 
-def in_blocks(problem: RankingProblem, X: object, n_blocks: int) -> RankingProblem:
-    """Return the problem over the rows ``X`` with at least ``n_blocks`` blocks in place of its queries."""
+def in_blocks(problem: RankingProblem, n_blocks: int) -> RankingProblem:
+    """Return the problem with at least ``n_blocks`` blocks in place of its queries."""
     size = problem.n_queries // n_blocks
     blocks = Blocks(problem.separator, problem.offsets, problem.weights, size)
-    return RankingProblem(X, blocks.offsets, blocks, weights=blocks.weights, n_jobs=problem.n_jobs)
+    return RankingProblem(problem.rows, blocks.offsets, blocks, weights=blocks.weights, n_jobs=problem.n_jobs)

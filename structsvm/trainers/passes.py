@@ -112,7 +112,7 @@ class RankingProblem:
         self, X: Any, offsets: Int, separator: Separator, *, weights: Any = None, n_jobs: int | None = 1
     ) -> None:
         check_offsets(offsets, int(X.shape[0]))
-        rows = rows_of(X)
+        self.rows = rows = rows_of(X)
         self.n_queries = int(offsets.shape[0] - 1)
         self.n_features = int(rows.shape[1])
         self.n_bytes = int(rows.nbytes)

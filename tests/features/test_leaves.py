@@ -196,8 +196,8 @@ def test_trees_of_other_libraries(library, seed):
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost", "histogram", "forest"])
-def test_models_with_signs_are_refused(library):
-    """New weights of the leaves would not keep the constraints; constraints without a sign are none."""
+def test_signs_of_models_are_kept(library):
+    """Columns of single leaves would not keep the constraints; constraints without a sign are none."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     y = X[:, 0] + rng.normal(size=200)
@@ -221,8 +221,11 @@ def test_models_with_signs_are_refused(library):
         return kind[library](monotonic_cst=signs, **options)
 
     assert LeafFeatures.from_model(model([0, 0, 0]).fit(X, y)).transform_rows(X).n_trees == 2
-    fitted = model([1, 0, -1]).fit(X, y)
-    rejected("model: expected trees without monotone constraints", LeafFeatures.from_model, fitted)
+    leaves = LeafFeatures.from_model([model([1, 0, -1]).fit(X, y)] * 2)
+    assert leaves.forest_.signs.tolist() == [1, 0, -1]
+    rejected("forest: expected no monotone constraints", leaves.transform, X)
+    both = [model(signs).fit(X, y) for signs in ([1, 0, -1], [0, 0, -1])]
+    rejected("expected the same monotone constraints", LeafFeatures.from_model, both)
 
 
 def test_histogram_boosting_with_categories_that_no_tree_uses_is_refused():

@@ -180,12 +180,8 @@ def _models(
 
     rows: Any = {"X": train.X, "y": train.y, "Cs": sorted(set(Cs)), "qid": train.qid}
     models: Iterator[Any]
-    if name.startswith("svm-"):
-        models = model_path(_structural(name.removeprefix("svm-"), train, options), **rows)
-    elif _is_tree(name):
-        loss = name.removeprefix("tree").removeprefix("-") or "map"
-        ranker = structsvm.TreeRanker(loss, random_state=options.random_state, **options.exact)
-        models = model_path(ranker, **rows)
+    if name.startswith("svm-") or _is_tree(name):
+        models = model_path(_structural(name, train, options), **rows)
     elif name.startswith("ranksvm"):
         squared: Any = "squared_hinge" if name.endswith("-l2") else "hinge"
         pairwise = structsvm.PairwiseSVM(squared, normalize="query", scale=options.scale, **options.exact)
@@ -195,12 +191,16 @@ def _models(
     return zip(rows["Cs"], models, strict=True)
 
 
-def _structural(loss: str, train: QueryData, options: Training) -> Any:
+def _structural(name: str, train: QueryData, options: Training) -> Any:
     from structsvm.estimators.weight_constraints import numbered_signs
 
     signs = numbered_signs(dict(options.monotone), train.n_features, train.feature_names)
-    more: Any = {"monotone_constraints": signs or None, "positive": options.positive}
-    return structsvm.StructuralRanker(loss, scale=options.scale, **more, **options.exact)
+    shared: Any = options.exact | {"monotone_constraints": signs or None}
+    if _is_tree(name):
+        loss = name.removeprefix("tree").removeprefix("-") or "map"
+        return structsvm.TreeRanker(loss, random_state=options.random_state, **shared)
+    loss = name.removeprefix("svm-")
+    return structsvm.StructuralRanker(loss, scale=options.scale, positive=options.positive, **shared)
 
 
 def _one_by_one(name: str, train: QueryData, grid: Sequence[float], options: Training) -> Iterator[Any]:
