@@ -86,6 +86,7 @@ def test_recipes_for_trackers(tmp_path, monkeypatch):
 def test_there_are_blocks():
     assert sum(len(blocks(page)) for page in PAGES) > 60
     assert len(EXAMPLES) >= 12
+    assert max(len(gallery.parse(script).title) for script in EXAMPLES) < 60
     of_readme = blocks(ROOT / "README.md")
     assert {"python", "sh"} <= {block.language for block in of_readme}
     assert len(of_readme) >= 7

@@ -1,5 +1,6 @@
-"""Choose C by cross-validation Each fold trains all values of C in sequence, and reuses the cutting planes found for
-one value in the next fit.
+"""Choose C by cross-validation
+
+Each fold trains all values of C in sequence, and reuses the cutting planes found for one value in the next fit.
 """
 
 import matplotlib.pyplot as plt

@@ -1,5 +1,7 @@
-"""Scale features before training The penalty treats all weights alike, so a feature with values in the thousands is
-hardly penalised, and a feature in thousandths heavily.
+"""Scale features before training
+
+The penalty treats all weights alike, so a feature with values in the thousands is hardly penalised, and a feature in
+thousandths heavily.
 """
 
 import warnings

@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except SystemExit as end:
             if not isinstance(end.__context__, BrokenPipeError):
                 raise
-            return CLOSED  # from rich, if the reader of the help has closed the pipe
+            return CLOSED  # rich exits when the reader of the help has closed the pipe
         except Exception as error:
             message = describe(error, converting="convert" in arguments)
             if message is None or "--debug" in arguments or os.environ.get("STRUCTSVM_DEBUG"):

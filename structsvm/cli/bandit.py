@@ -217,7 +217,7 @@ def _letor_world(
 
 
 def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[Any], list[str]]:
-    """Return the data and the rankers: the saved models, or each feature that orders documents."""
+    """Return the data, the rankers (the models, or a ranker for each feature that is not constant) and their names."""
     if models:
         loaded = list(map(load_ranker, models))
         widths = {str(model): ranker.n_features_in_ for model, ranker in zip(models, loaded, strict=True)}

@@ -567,7 +567,7 @@ def _clean_lists(key, position, document, clicked):  # type: ignore[no-untyped-d
                 same_document = j
                 break
             same_position = same_position or (keep[j] and position[j] == position[i])
-        if same_document >= 0:  # shown once, and clicked if any of its rows was
+        if same_document >= 0:  # a repeat: one impression, clicked if any of its rows was
             keep[i] = False
             clicked[same_document] = clicked[same_document] or clicked[i]
             again = position[same_document] == position[i]

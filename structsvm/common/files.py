@@ -47,7 +47,7 @@ millions with bzip2.
 """
 
 FREE_BYTES = 1 << 26
-"""Up to 64 MB of text, any expansion is allowed: a small repetitive file does no harm."""
+"""Decompressed size up to which any expansion is allowed: a small file may be repetitive."""
 
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 17  # size of the pieces of a file that is read as a whole; a piece fits into the cache

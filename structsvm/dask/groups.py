@@ -50,7 +50,7 @@ def check_summaries(summaries: Summaries) -> None:
         _check_same(one, first, "ids", "query ids that are {}", remedy)
     whole = next((one for one in summaries if one.spelling.whole), None)
     pointed = next((one for one in summaries if one.spelling.pointed), None)
-    if whole and pointed:  # in one table, ``7.0`` would be written in one way
+    if whole and pointed:  # one partition would write the id as 7, the other as 7.0
         ids = f"as {whole.spelling.whole!r} in {whole.place}, got {pointed.spelling.pointed!r}"
         raise BadInput(
             pointed.place, f"expected query ids as integers, {ids}", "write ids as integers or text"

@@ -108,9 +108,9 @@ class StructuralRanker(LinearSVM):
     Notes
     -----
     At least one query must have a constraint. Features that do not vary within any query, such as constant features,
-    cannot order documents, and have weight zero. If all features are of this kind, the fit succeeds with zero weights
-    and issues a :class:`~structsvm.trainers.NothingLearnedWarning`, as does any fit that is barely better than
-    ``w = 0``. Missing values raise an error; impute them first.
+    cannot order documents, and have weight zero, up to rounding. If all features are of this kind, the fit succeeds
+    with zero weights and issues a :class:`~structsvm.trainers.NothingLearnedWarning`, as does any fit that is barely
+    better than ``w = 0``. Missing values raise an error; impute them first.
 
     Examples
     --------

@@ -276,7 +276,7 @@ def binary_preference(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, _, n_relevant = _hits(ranking, settings)
     _check_ordered("bpref", ranking)
     other = (ranking.grades >= 0) & (ranking.grades < settings.relevance)
-    # a relevant row loses the share of the first R judged rows that are not relevant, and above it
+    # a relevant row loses the fraction of the first R rows judged not relevant that are ranked above it
     most = np.repeat(n_relevant, np.diff(ranking.ranked_offsets))
     bound = np.minimum(segment_sum(other.astype(np.int64), ranking.offsets), n_relevant)
     total = np.concatenate(([0], np.cumsum((ranking.ranked >= 0) & ~hit, dtype=np.int64)))

@@ -32,7 +32,7 @@ class Selection(NamedTuple):
 
 
 def with_subtopics(coverage: Coverage, members: NDArray[np.bool_]) -> Coverage:
-    """Return the coverage with an additional element for each subtopic, in an additional bin of its own.
+    """Return the coverage with one more element for each subtopic; each of these elements has its own bin.
 
     ``members``, shape (n_documents, n_subtopics), flags the documents that cover each subtopic.
     """

@@ -292,7 +292,7 @@ def _first_repeat(buf: Bytes, p: int) -> int:
                 keys[j] = keys[j - gap]
                 j -= gap
             keys[j] = key
-    found = -1  # the repeat that comes first in the line
+    found = -1  # the earliest repeated feature of the line
     for i in range(1, n):
         if keys[i] >> 31 == keys[i - 1] >> 31:
             at = keys[i] & 0x7FFFFFFF

@@ -153,7 +153,7 @@ def look(column: IdColumn, array: Any, batch: Batch | None = None) -> Any:
             where, start = batch.place(array.to_pylist().index(word))
         return BadInput(where, f"{start}{column.name}{problem}", remedy)
 
-    if column.are_numbers:  # a few words usually show text; Arrow would write an error for each word
+    if column.are_numbers:  # stop early at text: Arrow formats an error for each word that is not a number
         column.look(words.slice(0, _HEAD).to_pylist(), error)
     if column.are_numbers and _are_whole(words):
         return coded

@@ -40,7 +40,7 @@ def with_folders(table: Table, file: File, columns: _Ids) -> Table:
         problem = f"expected the column {shorten(twice)} in the names of folders or in the file, got both"
         raise BadInput(file.path, problem, "drop one of them")
 
-    # the ids of a text file are settled together, those of other files have types
+    # text: the ids of all files are settled together; typed files: each by itself
     ids = columns if table.kinds is not None else {key: {} for key in words}
 
     def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:

@@ -102,7 +102,7 @@ def opened(file: Path) -> Iterator[Any]:
     """Open a Parquet file; errors name the file."""
     file.stat()  # for a missing file, raises the error of the system
     try:
-        # by default pyarrow keeps everything it has read from a file
+        # with its defaults pyarrow would keep everything it reads from the file in memory
         with parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES) as table:
             yield table
     except (pa.ArrowException, OSError) as error:

@@ -307,7 +307,7 @@ _OF_ANALYSIS: Any = defstruct("_OfAnalysis", _fields_of(Analysis), kw_only=True)
 
 
 class Pair(_OF_PAIR):
-    """Two rankers; figures other than the always-valid ones hold for one look at a number of lists fixed in advance."""
+    """Comparison of two rankers; all figures but the always-valid ones assume one look at a fixed number of lists."""
 
 
 class Guardrail(_Strict, omit_defaults=True):

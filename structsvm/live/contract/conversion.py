@@ -45,7 +45,7 @@ def at_path(value: object, path: str) -> Any:
 
 
 def text_in(body: Mapping[str, Any], *paths: str) -> str | None:
-    """Return the first string at one of the paths."""
+    """Return the string at the first path that leads to a nonempty string, or None."""
     for path in paths:
         value = at_path(body, path)
         if isinstance(value, str) and value:

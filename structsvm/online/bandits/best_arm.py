@@ -94,7 +94,7 @@ class BestArm(CountsWins):
 
     def expect(self, duel: Duel, share: object) -> None:
         """Update with the expected outcome of a pending duel, which guides the next pairs but decides nothing."""
-        # claims rest on the peaks, which contain outcomes only
+        # decisions are made from the peaks, so restore them: they must contain observed outcomes only
         peak = self.peak.copy()
         self.update(duel, share)
         self.peak[:] = peak

@@ -21,8 +21,8 @@ from structsvm.online.evidence.always_valid import SHARES
 from structsvm.protocols import Float, Int
 
 # Weights of the twelve bets, a prior over win rates: the best share for a win rate p is 2 p - 1. Half of the capital is
-# bet at .45 and .225, for win rates of .6 to .75, which decide how long a clear best arm takes; the six smallest
-# shares, for rates below .51, hold a twenty-fifth. Any weights that sum to 1 keep the level.
+# bet at .45 and .225, for win rates of .6 to .75: these bets determine how soon a clear best arm is found. The six
+# smallest shares, for rates below .51, hold a twenty-fifth. Any weights that sum to 1 keep the level.
 _LOG_WEIGHTS = log(np.array([0.12, 0.26, 0.26, 0.18, 0.1, 0.04, *[0.04 / 6] * 6]))
 
 

@@ -125,7 +125,10 @@ def _whole(name: str, given: ArrayLike) -> Float:
     counts = np.asarray(given, dtype=np.float64)
     if counts.shape != (2,) or not (np.isfinite(counts) & (counts >= 0) & (counts == np.floor(counts))).all():
         problem = f"expected two whole numbers, of A and of B, got {given!r:.80}"
-        remedy = "revenue has no bound known in advance, so that no test of it is valid at every look: fix the size"
+        remedy = (
+            "revenue has no bound known in advance, so that no test of it is valid at every look: fix the number "
+            "of users, look once, and compare the means with scipy.stats.ttest_ind"
+        )
         raise BadInput(name, problem, remedy)
     return counts
 
