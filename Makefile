@@ -16,7 +16,7 @@ TESTS ?= -m 'not slow'
 # tests start some hundred processes, and each would compile all it imports anew
 unexport PYTHONDONTWRITEBYTECODE
 
-# make docs RUN=1 runs the examples of the manual and shows their output, in about half an hour; without it, a minute or two
+# make docs RUN=1 runs the examples of the manual and shows their output, in about half an hour; without it, two to three minutes
 RUN ?=
 
 # options of experiments/check.py; make results RESULTS=--quick takes a minute
