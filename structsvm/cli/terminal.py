@@ -23,6 +23,7 @@ from typer.models import OptionInfo
 
 from structsvm import trainers
 from structsvm.cli.groups import spelled_out
+from structsvm.common.aligned import aligned
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.common.records import plain
@@ -80,15 +81,8 @@ def emit(
 
 
 def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table as plain text, so that copied text stays aligned."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(c.name), *(len(row[i]) for row in rows)) for i, c in enumerate(columns)]
-    for cells in ([c.name for c in columns], *rows):
-        placed = (
-            cell.rjust(width) if column.numeric else cell.ljust(width)
-            for column, cell, width in zip(columns, cells, widths, strict=True)
-        )
-        yield "  ".join(placed).rstrip()
+    """Return the lines of a table as plain text."""
+    return aligned([[c.name for c in columns], *rows], [c.numeric for c in columns])
 
 
 def exit_if_worse(tests: Sequence[Any], margin: float | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.aligned import aligned
 from structsvm.common.checks import check_choice
 from structsvm.common.frames import frame
 from structsvm.metrics.results import EvaluationResult
@@ -137,12 +138,8 @@ class RunTable:
         ]
 
     def __repr__(self) -> str:
-        rows = self._cells()
-        widths = [max(map(len, column)) + (k > 0) for k, column in enumerate(zip(*rows, strict=True))]
-        lines = []
-        for name, *cells in rows:
-            aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-            lines.append("  ".join([name.ljust(widths[0]), *aligned]).rstrip())
-        return "\n".join([*lines, *self._note()])
+        rows = [[name, *(f" {cell}" for cell in cells)] for name, *cells in self._cells()]
+        numeric = [False] + [True] * len(self.measures)
+        return "\n".join([*aligned(rows, numeric), *self._note()])
 
     _repr_html_ = html_by("run_table")

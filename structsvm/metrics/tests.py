@@ -1,7 +1,7 @@
 """Tests of whether values are centred at zero, corrections for several tests, and a mean with its interval.
 
-Every p-value and every t interval of the package is computed here. Values may be given as distinct values with
-``counts``, the number of times that each occurs.
+Every test of values per query, and every t interval of their mean, is computed here. Values may be given as distinct
+values with ``counts``, the number of times that each occurs.
 
 Below :data:`EXACT` values that are not zero, the approximations of the t and z tests may exceed their level: of seven
 fair coins, six or more are equal with probability 1/8, and the t test then reports p = 0.047 or less. The

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from structsvm.common.aligned import aligned
 from structsvm.online.arena.verdict import Arena
 from structsvm.plots import pages
 from structsvm.plots.figures import Intervals, Lines, Series
@@ -12,6 +13,9 @@ _MOST_DRAWN = 30
 """Largest number of models in a figure, and in the table of pairs."""
 
 _JUDGES = ("judge", "votes", "kappa with others", "same winner in both orders")
+
+_LEFT = [False] * 4
+"""Both tables for the terminal have four columns of text."""
 
 _MOST_RIVALS = 8
 """Largest number of lines in the figure of the evidence, so that they can be distinguished."""
@@ -34,16 +38,10 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
     for row in result.rows():
         won = f"{row['win_rate']:.0%} of {row['votes']:,}"
         rows.append([row["model"], strength_text(row, elo), rank_text(row), won])
-    lines += _aligned(rows)
+    lines += aligned(rows, _LEFT)
     if result.judges:
-        lines += ["", *_aligned([list(_JUDGES), *_judges(result)])]
+        lines += ["", *aligned([_JUDGES, *_judges(result)], _LEFT)]
     return lines + [f"note: {text}" for text in notes(result)]
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    """Return a table of four columns as lines."""
-    w0, w1, w2 = (max(len(row[k]) for row in rows) for k in range(3))
-    return [f"{a:{w0}}  {b:{w1}}  {c:{w2}}  {d}".rstrip() for a, b, c, d in rows]
 
 
 def _judges(result: Arena) -> list[list[str]]:

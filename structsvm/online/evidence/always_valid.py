@@ -111,11 +111,12 @@ def confidence_sequence(
     True
     """
     check_fraction("alpha", alpha)
-    values = check_outcomes(outcomes)
-    # clusters are independent, so any order of them is valid; rounding may move their means beyond 1
-    if clusters is not None:
+    values = check_delta(outcomes)
+    remedy = "divide by a bound that is known in advance"
+    refuse_first("outcomes", values, np.abs(values) > 1 + 1e-9, "a number in [-1, 1]", remedy)
+    if clusters is not None:  # clusters are independent, so any order of them is valid
         values = np.random.default_rng(random_state).permutation(cluster_means(values, clusters))
-        values = np.clip(values, -1, 1)
+    values = np.clip(values, -1, 1)  # rounding may have moved values beyond 1
     n = len(values)
     at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
@@ -124,14 +125,6 @@ def confidence_sequence(
     counted = [np.unique(values[:t], return_counts=True) for t in at]
     lower, upper, p = np.array([counted_sequence(*each, alpha) for each in counted]).T
     return ConfidenceSequence(at, values.cumsum()[at - 1] / at, lower, upper, p, alpha)
-
-
-def check_outcomes(outcomes: ArrayLike) -> Float:
-    """Return the outcomes as a vector; raise BadInput for the first outcome outside [-1, 1]."""
-    values = check_delta(outcomes)
-    remedy = "divide by a bound that is known in advance"
-    refuse_first("outcomes", values, np.abs(values) > 1 + 1e-9, "a number in [-1, 1]", remedy)
-    return np.clip(values, -1, 1)
 
 
 def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:

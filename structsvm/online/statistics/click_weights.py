@@ -32,7 +32,6 @@ from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.protocols import Float
 
 _NEWTON_STEPS = 200
-_KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "needed_by_clicks")
 
 
 def max_mean_difference(psi: ArrayLike) -> Float:
@@ -230,7 +229,7 @@ class ClickWeights:
     def to_dict(self) -> dict[str, Any]:
         """Return what :meth:`save` writes, as plain objects for ``json.dumps``."""
         known = vars(self) | {"version": 1, "features": FEATURES}
-        return plain({key: known[key] for key in _KEYS})
+        return plain({key: known[key] for key in _Saved.__struct_fields__})
 
     def lines(self) -> list[str]:
         """Return the weights and the numbers of queries as lines of text."""
@@ -269,12 +268,12 @@ class _Saved(Struct):
     """The content of a file of click weights."""
 
     version: Literal[1]
+    method: str
     features: tuple[str, ...]
     weights: Annotated[
         tuple[Annotated[float, Meta(ge=-1e300, le=1e300)], ...],
         Meta(min_length=len(FEATURES), max_length=len(FEATURES)),
     ]
-    method: str
     n_queries: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
     needed: _Needed
     needed_by_clicks: _Needed
