@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from structsvm.cli import app
-from structsvm.cli.lists import fill_lists
+from structsvm.cli.options import fill_lists
 
 PAGE = Path(__file__).with_name("commands.md")
 WRITTEN_BY = "<!-- Written by docs/commands.py from the commands; edit the help of the commands instead. -->"

@@ -25,7 +25,7 @@ from structsvm.common.row_checks import (
     refuse_first as refuse_first,
     warn_user as warn_user,
 )
-from structsvm.common.tables.arrays import exact_array, id_texts, ids_of
+from structsvm.common.tables.ids import exact_array, id_texts, ids_of
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100

@@ -7,8 +7,7 @@ import pytest
 
 from structsvm import CandidateSet, SVMDiv, load
 from structsvm.cli.studies import demo
-from structsvm.cli.studies.diversity import compare_methods
-from structsvm.cli.studies.diversity.summary import headline as of_diversity
+from structsvm.cli.studies.diversity import compare_methods, headline as of_diversity
 from structsvm.cli.studies.folds import Measures, MethodResult, Results
 from structsvm.cli.studies.folds.page import headline as of_methods
 from structsvm.metrics import compare

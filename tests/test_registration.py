@@ -257,7 +257,7 @@ found["measure"] = ["made" in metrics.available_metrics(), metrics.evaluate("mad
 found["export"] = export.export_model(model, "made").decode()
 check_names([], ["made"])
 
-from structsvm.cli.lists import fill_lists
+from structsvm.cli.options import fill_lists
 import typer
 from structsvm.cli import app
 def help_of(*path):

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from structsvm._version import __version__
-from structsvm.cli.lists import fill_lists
+from structsvm.cli.options import fill_lists
 from structsvm.cli.terminal import CLOSED, Interruptible, describe, note, stoppable, warn
 from structsvm.common.checks import BadInput
 from structsvm.common.compiling import telling
@@ -92,8 +92,9 @@ def _options(
         from structsvm.common.files import allowing_expansion
 
         if not max_expansion >= 1:
-            problem = "expected a number >= 1, or inf for no limit"
-            raise BadInput(f"--max-expansion {max_expansion:g}", problem)
+            raise BadInput(
+                f"--max-expansion {max_expansion:g}", "expected a number >= 1, or inf for no limit"
+            )
         context.with_resource(allowing_expansion(max_expansion))
 
 

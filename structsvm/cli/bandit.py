@@ -13,12 +13,11 @@ from structsvm import online
 from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, load_ranker
 from structsvm.cli.groups import Group
-from structsvm.cli.lists import default_bandits
-from structsvm.cli.options import AsJson, Jobs, Report, Seed
+from structsvm.cli.options import AsJson, Jobs, Report, Seed, default_bandits
 from structsvm.cli.terminal import INTERRUPTED, bar, emit, group, note, table_lines
 from structsvm.common.arrays import Archive, Damaged
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
-from structsvm.common.files import read_lines, shorten
+from structsvm.common.files import read_lines
 from structsvm.common.machine import count_threads
 from structsvm.common.tables.ids import NUMBER
 
@@ -96,8 +95,11 @@ def simulate(
     if _is_letor(world):
         simulated, matrix, names, facts = _letor_world(world, letor, seed=seed, jobs=jobs, table=table)
     elif letor.live or letor.models:
-        option = "--live" if letor.live else "--model"
-        raise BadInput(option, "requires LETOR data", "a matrix has no rankings to interleave")
+        raise BadInput(
+            "--live" if letor.live else "--model",
+            "requires LETOR data",
+            "a matrix has no rankings to interleave",
+        )
     else:
         simulated = _matrix_world(world)
         matrix = simulated.preferences
@@ -146,15 +148,19 @@ def _players(text: str, regret: str, horizon: int) -> Players:
             try:
                 options[key] = int(value) if value.lstrip("+-").isdigit() else float(value)
             except ValueError:
-                problem = f"expected options as in name:alpha=0.6, got {setting!r}"
-                raise BadInput(f"--algorithms {label}", problem) from None
+                raise BadInput(
+                    f"--algorithms {label}", f"expected options as in name:alpha=0.6, got {setting!r}"
+                ) from None
         try:
             made = make(name, 4, horizon, **options)
         except ValueError as error:
             raise BadInput(f"--algorithms {label}", f"{error}") from error
         if regret == "sum" and getattr(made, "compares_sets", False):
-            problem = f"requires algorithms that compare pairs, but {name} compares sets"
-            raise BadInput("--regret sum", problem, "use average or weak, or leave it out")
+            raise BadInput(
+                "--regret sum",
+                f"requires algorithms that compare pairs, but {name} compares sets",
+                "use average or weak, or leave it out",
+            )
         if label in players:
             raise BadInput("--algorithms", f"expected each name once, got {label!r} twice")
         players[label] = name, options
@@ -170,8 +176,11 @@ def _matrix_world(path: Path) -> Any:
     try:
         return online.PreferenceMatrix(matrix)
     except NoWinner as error:
-        problem = "expected a Condorcet winner (an arm that beats every other), got none"
-        raise BadInput(path, f"{problem}: there is nothing to measure regret against") from error
+        raise BadInput(
+            path,
+            "expected a Condorcet winner (an arm that beats every other), got none: there is nothing to measure "
+            "regret against",
+        ) from error
     except ValueError as error:
         raise BadInput(path, f"{error}") from error
 
@@ -203,9 +212,12 @@ def _letor_world(
                 callback=lambda share: shown.update(task, completed=share),
             )
     except NoWinner as error:
-        tried = f"none among {len(names)} after {letor.samples} interleavings per pair"
-        problem = f"expected a ranker that beats every other, got {tried}"
-        raise BadInput(path, problem, "use --gap ndcg, or try more --samples") from error
+        raise BadInput(
+            path,
+            f"expected a ranker that beats every other, got none among {len(names)} after {letor.samples} "
+            "interleavings per pair",
+            "use --gap ndcg, or try more --samples",
+        ) from error
     leader = int(alive.winners[0])
     flips = "live" if letor.live else "coin flips"
     facts = [
@@ -281,24 +293,17 @@ def _read_matrix(path: Path) -> Any:
             # a memory map cannot be larger than its file, whatever shape the header states
             return np.array(np.lib.format.open_memmap(path, mode="r"))
         except ValueError as error:
-            problem = f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
-            raise BadInput(path, problem) from None
-    table = []
-    for number, line in read_lines(path):
-        cells = line.split("#")[0].replace(",", " ").split()
-        if not cells:
-            continue
-        try:
-            if "_" in line or not line.isascii():  # float() accepts 1_000 and the digits of every script
-                raise ValueError
-            table.append([float(cell) for cell in cells])
-        except ValueError:
-            problem = f"expected the numbers of a row of the matrix, got {shorten(line)}"
-            raise BadInput(f"{path}:{number}", problem) from None
-        if len(table[-1]) != len(table[0]):
-            problem = f"expected {len(table[0])} numbers as in the first row, got {len(cells)}"
-            raise BadInput(f"{path}:{number}", problem)
-    return np.array(table)
+            raise BadInput(
+                path, f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
+            ) from None
+    lines = [line.split("#")[0].replace(",", " ") for _, line in read_lines(path)]
+    if not any(map(str.strip, lines)):
+        raise BadInput(path, "expected a matrix of numbers, got an empty file")
+    try:
+        return np.loadtxt(lines, ndmin=2)
+    except ValueError as error:
+        reason = f"{error}".partition(";")[0]
+        raise BadInput(path, f"expected a matrix of numbers ({reason})") from None
 
 
 def _play(players: Players, simulated: Any, settings: Any, checkpoint: Path | None) -> dict[str, Simulation]:

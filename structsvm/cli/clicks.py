@@ -158,8 +158,6 @@ def train(
     """Train a ranker on the clicks of LOG and write the model."""
     paths.check_model_output(output, [paths.check_file(log), paths.check_input(data)])
     paths.check_outputs({"--report": report}, [log, data])
-    from structsvm.clicks.page import Search
-
     options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
     model: Any = clicks.ClickSVMCV(**options) if C is None else clicks.ClickSVM(C, **options)
     model.C = 1.0 if C is None else C
@@ -190,7 +188,7 @@ def train(
         ("objective", f"{model.fit_.primal:.6g}"),
         ("relative gap to the optimum", f"{model.fit_.gap:.1e}"),
     ]
-    search = None if C is not None else Search(model.Cs_.tolist(), model.scores_.tolist(), model.C_)
+    search = model if C is None else None
     _write_page(report, log, cells, propensities=model.propensities_, weights=figures, search=search)
     _emit(log, cells, [f"{name:<30}{text}" for name, text in (*figures, ("model", output))])
     progress.conclude(model.fit_, "scale the features with --scale, or lower --C")
@@ -288,8 +286,9 @@ def judge(
         try:
             limits = [float(v) for v in levels.split(",")]
         except ValueError:
-            problem = "expected numbers separated by commas, such as 0.5,1,2"
-            raise BadInput(f"--levels {levels}", problem) from None
+            raise BadInput(
+                f"--levels {levels}", "expected numbers separated by commas, such as 0.5,1,2"
+            ) from None
     cells = reading.read(log)
     options: Any = {"method": method}
     given = _theta(theta)
@@ -341,8 +340,11 @@ def _candidates(data: Path, table: Table) -> Any:
     """Read the rows; they must have ids of documents."""
     rows = table.read(data, labels=False)
     if rows.docid is None:
-        problem = "expected the id of each document, as in the log, got none"
-        raise BadInput(data, problem, "in text add #docid = ..., in a table name their column with --docid")
+        raise BadInput(
+            data,
+            "expected the id of each document, as in the log, got none",
+            "in text add #docid = ..., in a table name their column with --docid",
+        )
     return rows
 
 
@@ -376,29 +378,25 @@ def _theta(path: Path | None) -> Any:
     if path is None:
         return None
     rows = _numbers(
-        path,
-        "the propensity of position {}, a finite number > 0",
-        lambda value, *row: (
-            0 < value < math.inf and all(map(math.isfinite, row[:-1])) and not any(map(math.isnan, row[-1:]))
-        ),
+        path, "the propensity of position {}, a finite number > 0", lambda value, *_: 0 < value < math.inf
     )
-    values, covariance = [row[0] for row in rows], [row[1:] for row in rows]
-    given = clicks.Propensities.given(values)
-    if not any(covariance):
+    n = len(rows)
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]) or len(row) not in (1, n + 1, n + 2):
+            raise BadInput(
+                f"{path}:{number}",
+                f"expected {n} covariances after the propensity, one for each line, got {len(row) - 1}",
+                "degrees of freedom may follow, on every line",
+            )
+    whole = np.array(rows)
+    given = clicks.Propensities.given(whole[:, 0])
+    if whole.shape[1] == 1:
         return given
-    n = len(values)
-    wrong = [
-        i for i, row in enumerate(covariance) if len(row) != len(covariance[0]) or len(row) not in (n, n + 1)
-    ]
-    if wrong:
-        problem = f"expected {n} covariances after the propensity, one for each line, got {len(covariance[wrong[0]])}"
-        raise BadInput(f"{path}:{wrong[0] + 1}", problem, "degrees of freedom may follow, on every line")
-    whole = np.array(covariance)
-    freedom = whole[:, n] if whole.shape[1] > n else np.full(n, math.inf)
-    if not np.isfinite(whole[:, :n]).all() or not (freedom > 0).all():
+    freedom = whole[:, n + 1] if whole.shape[1] > n + 1 else np.full(n, math.inf)
+    if not np.isfinite(whole[:, 1 : n + 1]).all() or not (freedom > 0).all():
         raise BadInput(path, "expected finite covariances, and degrees of freedom > 0")
     known = None if np.isinf(freedom).all() else freedom
-    return dataclasses.replace(given, covariance=np.ascontiguousarray(whole[:, :n]), freedom=known)
+    return dataclasses.replace(given, covariance=np.ascontiguousarray(whole[:, 1 : n + 1]), freedom=known)
 
 
 def _trust(path: Path) -> Any:
@@ -416,8 +414,9 @@ def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list
             if not rows[-1] or not valid(*rows[-1]):
                 raise ValueError
         except ValueError:
-            problem = f"expected {expected.format(number)}, got {shorten(line.strip())}"
-            raise BadInput(f"{path}:{number}", problem) from None
+            raise BadInput(
+                f"{path}:{number}", f"expected {expected.format(number)}, got {shorten(line.strip())}"
+            ) from None
     if not rows:
         raise BadInput(path, f"expected {expected.format(1)}, got an empty file")
     return rows
@@ -431,8 +430,9 @@ def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
             try:
                 ids = ids.astype(known.dtype)
             except ValueError:
-                problem = f"the log has numbers such as {known[0]}, but the data have {ids[0]!s}"
-                raise BadInput("ids", problem) from None
+                raise BadInput(
+                    "ids", f"the log has numbers such as {known[0]}, but the data have {ids[0]!s}"
+                ) from None
         elif known.dtype.kind not in "iu" and ids.dtype.kind in "iu":
             ids = ids.astype(str)
         out.append(ids)
@@ -455,7 +455,7 @@ def _emit(
     as_json: bool = False,
 ) -> None:
     """Print a result after the size of the log and what was left out of it."""
-    from structsvm.clicks.page import size_of_log
+    from structsvm.clicks.cells import size_of_log
 
     left_out = (f"left out        {reason}: {count:,}" for reason, count in cells.dropped.items())
     whole = {"log": log, **(record or {}), "dropped": cells.dropped}

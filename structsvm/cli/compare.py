@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from structsvm.cli import paths
-from structsvm.cli.files import split_names
+from structsvm.cli.files import TrainingTable, split_names
 from structsvm.cli.options import (
     AsJson,
     FailIfWorse,
@@ -12,7 +12,6 @@ from structsvm.cli.options import (
     Report,
 )
 from structsvm.cli.study_options import Source, Study
-from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import (
     emit,
     exit_if_worse,

@@ -68,8 +68,11 @@ def convert(
     if store is None:
         raise BadInput("STORE", "the name of a folder is required", "use convert SOURCE STORE")
     if store.suffix in (".parquet", ".csv", ".tsv", ".txt"):
-        problem = "expected the name of a folder, got that of a file"
-        raise BadInput(store, problem, "convert writes a store, usually called <name>.store")
+        raise BadInput(
+            store,
+            "expected the name of a folder, got that of a file",
+            "convert writes a store, usually called <name>.store",
+        )
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype is not None:
         check_choice("dtype", dtype, ("float64", "float32"))

@@ -38,8 +38,9 @@ def connecting(address: str) -> Iterator[Any]:
             yield stack.enter_context(Client(cluster, set_as_default=False))
         return
     if "://" not in address:
-        problem = "expected local, or the address of a scheduler such as tcp://host:8786"
-        raise BadInput(f"--dask {address}", problem)
+        raise BadInput(
+            f"--dask {address}", "expected local, or the address of a scheduler such as tcp://host:8786"
+        )
     try:
         client = Client(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -59,8 +60,11 @@ def _columns(source: Source, columns: Columns) -> dict[str, str | None]:
     if columns.zero_based:
         raise BadInput("--zero-based", "cannot be combined with --dask")
     if source.is_table and source.kind != "parquet":
-        problem = "expected Parquet files, LETOR text or stores with --dask, got another table"
-        raise BadInput(source.path, problem, "convert it")
+        raise BadInput(
+            source.path,
+            "expected Parquet files, LETOR text or stores with --dask, got another table",
+            "convert it",
+        )
     return {"y": columns.label, "qid": columns.qid} if source.kind == "parquet" else {"y": None, "qid": None}
 
 
@@ -78,8 +82,9 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
     from structsvm.dask import DaskStructuralRanker
 
     if not hasattr(model, "coef_") or hasattr(model, "leaves_"):
-        problem = f"expected a linear model, got a {type(model).__name__}"
-        raise BadInput("--dask", problem, "predict without --dask")
+        raise BadInput(
+            "--dask", f"expected a linear model, got a {type(model).__name__}", "predict without --dask"
+        )
     options = {"scale": getattr(model, "scale", "none"), "client": client, "groups": groups}
     there = DaskStructuralRanker(getattr(model, "loss", "map"), relevance=model.relevance, **options)
     there.coef_, there.n_features_in_ = model.coef_, model.n_features_in_
@@ -92,8 +97,11 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
 def predict_there(client: object, model: object, source: Source, columns: Columns) -> Iterator[Any]:
     """Yield the scores of each part of the data, in the order of the rows."""
     if source.kind == "store" and readers.open_store(source).order is not None:
-        problem = "expected a store with rows in the order of its source, got a different order"
-        raise BadInput(source.path, problem, "predict without --dask")
+        raise BadInput(
+            source.path,
+            "expected a store with rows in the order of its source, got a different order",
+            "predict without --dask",
+        )
     with _saying():
         yield from _ranker(client, model).score_files(source, **_columns(source, columns))
 

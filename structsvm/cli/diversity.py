@@ -285,16 +285,27 @@ def compare(
     if len(models) < len(model or ()):
         raise BadInput("--model", "expected files with different names, got the same name twice")
 
-    from structsvm.cli.studies.diversity import check_names, compare_methods, usual_methods, with_subtopics
-    from structsvm.cli.studies.diversity.summary import MEASURES, as_records, headline, table
+    from structsvm.cli.studies.diversity import (
+        MEASURES,
+        as_records,
+        check_names,
+        compare_methods,
+        headline,
+        table,
+        usual_methods,
+        with_subtopics,
+    )
 
     check_choice("loss", loss, MEASURES)
     check_names(models, method)
     read = readers.read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:
-        problem = "expected documents with subtopics, got none"
-        raise BadInput(data, problem, "only measures need subtopics; use apply without them")
+        raise BadInput(
+            data,
+            "expected documents with subtopics, got none",
+            "only measures need subtopics; use apply without them",
+        )
     remarks: list[str] = []
     if not method:
         method, remarks = usual_methods(found)
@@ -342,8 +353,10 @@ def _level(text: str) -> Level:
         if not colon and name not in ("appears", "title"):
             raise ValueError
     except (KeyError, ValueError):
-        expected = "appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2, or one name of levels"
-        raise BadInput(f"--level {text}", f"expected {expected}") from None
+        raise BadInput(
+            f"--level {text}",
+            "expected appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2, or one name of levels",
+        ) from None
     level: Level = getattr(features.Level, name)(*numbers)
     return level
 
@@ -359,8 +372,11 @@ def _marked(found: LabelledSets, marks: str) -> LabelledSets:
 def _load(path: Path) -> Selector:
     model = structsvm.load(path)
     if not isinstance(model, (structsvm.DiverseRanker, structsvm.SVMDiv)):
-        problem = f"expected a DiverseRanker or an SVMDiv, got a {type(model).__name__}"
-        raise BadInput(path, problem, "train one with: structsvm diversify train")
+        raise BadInput(
+            path,
+            f"expected a DiverseRanker or an SVMDiv, got a {type(model).__name__}",
+            "train one with: structsvm diversify train",
+        )
     return model
 
 
@@ -374,8 +390,10 @@ def _costs(found: LabelledSets, budget: float | None) -> list[Any] | None:
         return stated
     texts = [one.texts if one.documents is None else one.documents.texts for one in found.sets]
     if any(one is None for one in texts):
-        problem = "expected documents with a cost, or texts whose words are counted, got embeddings alone"
-        raise BadInput("--budget", problem)
+        raise BadInput(
+            "--budget",
+            "expected documents with a cost, or texts whose words are counted, got embeddings alone",
+        )
     return [[max(1, len(t.split() if isinstance(t, str) else t)) for t in one] for one in texts]
 
 
@@ -385,8 +403,7 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
     ]
     if len(set(topics)) < len(topics):
         twice = next(t for i, t in enumerate(topics) if t in topics[:i])
-        problem = f"expected distinct queries, got {twice!r} twice: a run has each topic once"
-        raise BadInput("--run", problem)
+        raise BadInput("--run", f"expected distinct queries, got {twice!r} twice: a run has each topic once")
     each = zip(topics, found.sets, chosen, strict=True)
     rows = [
         (topic, s.ids[d], float(len(own) - k)) for topic, s, own in each for k, d in enumerate(own.tolist())

@@ -8,9 +8,8 @@ import numpy as np
 import typer
 
 from structsvm.cli import paths
-from structsvm.cli.files import Data, Table, load_ranker, predicted
+from structsvm.cli.files import Data, Table, load_ranker, predicted, read_for_model, with_medians
 from structsvm.cli.options import AsJson
-from structsvm.cli.tables import read_for_model, with_medians
 from structsvm.cli.terminal import emit, table_lines
 from structsvm.common.checks import BadInput
 from structsvm.common.user_warnings import ordered_columns

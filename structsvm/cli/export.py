@@ -8,9 +8,8 @@ import typer
 
 import structsvm
 from structsvm.cli import paths
-from structsvm.cli.files import Table, read_names, split_names
+from structsvm.cli.files import Table, kept_medians, read_for_model, read_names, split_names, with_medians
 from structsvm.cli.options import MaybeOutput
-from structsvm.cli.tables import kept_medians, read_for_model, with_medians
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
@@ -76,8 +75,9 @@ def export(
         known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
         were = ranker.table_.get("missing", range(len(medians)))  # model files of version 0.1 lack this field
         if said := ", ".join(f"{known[j]}={medians[j]:g}" for j in were):
-            lost = "medians replaced missing features in training, and no format stores them"
-            note(f"{lost}; send them: {said}")
+            note(
+                f"medians replaced missing features in training, and no format stores them; send them: {said}"
+            )
     if output is None:
         text = content.decode()
         typer.echo(text, nl=not text.endswith("\n"))

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -19,7 +19,7 @@ from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.groups import Group
 from structsvm.cli.terminal import note
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import read_lines, shorten, unpacked
 from structsvm.common.names import QID
 from structsvm.common.tables.source import Source
@@ -28,6 +28,7 @@ from structsvm.common.user_warnings import ordered_columns
 if TYPE_CHECKING:
     from structsvm.protocols import Float
     from structsvm.queries import QueryData
+
 
 _LONGEST_NUMBER = 1100
 """Maximum length of a number: the longest exact decimal of a float64 has 1,077 characters."""
@@ -115,8 +116,10 @@ class Table(Columns):
             _ = self.fill
         names = self.names
         if names is not None and (not all(names) or len(set(names)) < len(names)):
-            problem = "expected distinct names separated by commas, such as bm25,age"
-            raise BadInput(f"--features {','.join(names)}", problem)
+            raise BadInput(
+                f"--features {','.join(names)}",
+                "expected distinct names separated by commas, such as bm25,age",
+            )
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -171,8 +174,11 @@ def read_data(
     except BadInput as error:
         # the file may be a table with another suffix, whose first line holds the names of columns
         if error.argument == f"{source}:1" and error.problem.startswith("expected '<") and not error.remedy:
-            remedy = "a table has to be a file whose name ends in .csv, .tsv or .parquet"
-            raise BadInput(error.argument, error.problem, remedy) from None
+            raise BadInput(
+                error.argument,
+                error.problem,
+                "a table has to be a file whose name ends in .csv, .tsv or .parquet",
+            ) from None
         raise
 
 
@@ -181,15 +187,19 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     names."""
     if names is None and rows.feature_names is not None:
         first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
-        unnamed = "the model was trained without feature names"
-        note(f"warning: {path}: {unnamed}; {first} are matched by their order")
+        note(
+            f"warning: {path}: the model was trained without feature names; {first} are matched by their order"
+        )
     if names is None or rows.feature_names is None or list(rows.feature_names) == list(names):
         return rows
     at = {name: j for j, name in enumerate(rows.feature_names)}
     missing = [name for name in names if name not in at]
     if missing:
-        problem = f"expected the features of the model, got none called {missing[0]!r}"
-        raise BadInput(path, problem, "give the columns the same names")
+        raise BadInput(
+            path,
+            f"expected the features of the model, got none called {missing[0]!r}",
+            "give the columns the same names",
+        )
     return dataclasses.replace(rows, X=rows.X[:, [at[name] for name in names]], feature_names=tuple(names))
 
 
@@ -254,9 +264,12 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
                 remedy = (
                     "a TREC run is evaluated with judgments instead of rows: structsvm evaluate QRELS RUN"
                 )
-            row = f"row {number} (or -inf: not retrieved)"
-            problem = f"expected one finite number, the score of {row}, got {shorten(line)}"
-            raise BadInput(f"{path}:{number}", problem, remedy) from None
+            raise BadInput(
+                f"{path}:{number}",
+                f"expected one finite number, the score of row {number} (or -inf: not retrieved), got "
+                f"{shorten(line)}",
+                remedy,
+            ) from None
         scores.append(score)
     if not scores:
         raise BadInput(path, "expected one score per line, got an empty file", "predict again")
@@ -270,11 +283,163 @@ def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
     for name, n in Counter(names).items():
         if n > 1:
             first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
-            problem = f"expected a tag or file name other than that of {first}, got {name[:60]!a} in both"
-            raise BadInput(second, problem, "rename one of the files")
+            raise BadInput(
+                second,
+                f"expected a tag or file name other than that of {first}, got {name[:60]!a} in both",
+                "rename one of the files",
+            )
     return names
 
 
 def read_names(path: Path) -> list[str]:
     """Read names, one per line, without surrounding blanks; blank lines are skipped."""
     return [line.strip() for _, line in read_lines(paths.check_file(path)) if line.strip()]
+
+
+@dataclass(frozen=True)
+class TrainingTable(Table):
+    """A table to train on: which columns are categorical, and whether medians replace missing values."""
+
+    categorical: Annotated[
+        list[str] | None,
+        "Columns of words in a table: a,b, or repeated. Each of their values becomes a feature called "
+        "column=value; for a value that is not in the training data, all features of its column are 0.",
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.categorical is not None and self.zero_based:
+            raise BadInput("--zero-based", "expected LETOR text, but --categorical requires a table")
+
+    @property
+    def learned_fill(self) -> float | Literal["median"] | None:
+        """The value that replaces missing features, or ``"median"``."""
+        return "median" if self.missing == "median" else self.fill
+
+    def options(self, *, labels: bool = True, queries: bool = True) -> dict[str, Any]:
+        """Return the arguments of a reader that differ from its defaults, and the categorical columns."""
+        words = None if self.categorical is None else split_names(self.categorical)
+        return super().options(labels=labels, queries=queries) | (
+            {} if words is None else {"categorical": words}
+        )
+
+    def read_to_train(
+        self, data: Path | Source, *, keep: bool = False, **options: Any
+    ) -> tuple[QueryData, dict[str, Any]]:
+        """Return the rows, and the data that a model stores for prediction; with ``keep`` missing features stay NaN."""
+        from structsvm.features.scaling import filled, medians, missing
+
+        source = paths.source_at(data)
+        learned = self.missing == "median"
+        fill: Any = "keep" if learned or keep else self.fill
+        named = self.options()
+        if (words := named.pop("categorical", None)) is None:
+            rows = read_data(source, self, fill=fill, **options)
+        else:
+            from structsvm.readers.categories import read_to_train
+
+            if not source.is_table:
+                raise BadInput("categorical", f"requires a table, got {source}")
+            rows = read_to_train(source, words, **named, **_filling(fill))
+        if not learned:
+            return rows, {}
+        values = medians(rows, source.path)
+        return filled(rows, values), {"fill": values, "missing": missing(rows)}
+
+
+def kept_medians(model: object) -> Float | None:
+    """Return the medians that replaced missing features in the training of a model; None if there are none."""
+    medians: Float | None = getattr(model, "table_", {}).get("fill")
+    return medians
+
+
+def with_medians(rows: QueryData, model: object) -> QueryData:
+    """Return the rows with missing features replaced by the medians of the model's training data, if it has any."""
+    from structsvm.features.scaling import filled
+
+    medians = kept_medians(model)
+    return rows if medians is None else filled(rows, medians)
+
+
+def fill_of(model: object, table: Table) -> float | Literal["keep"] | None:
+    """Return the ``fill`` to read rows for a model: "keep" if the model or its medians handle missing features."""
+    from sklearn.utils import get_tags
+
+    if table.missing not in (None, "median"):
+        return table.fill
+    if kept_medians(model) is not None:
+        return "keep"
+    if table.missing == "median":
+        raise BadInput("--fill median", "expected a model trained with medians, got one without")
+    return "keep" if get_tags(model).input_tags.allow_nan else None
+
+
+def _filling(fill: object) -> dict[str, Any]:
+    """Return the argument of a table reader for missing features."""
+    return {} if fill is None else {"fill": math.nan if fill == "keep" else fill}
+
+
+def read_as_trained(
+    source: Source,
+    table: Table,
+    wanted: Sequence[str],
+    categories: Mapping[str, list[Any]],
+    *,
+    fill: object,
+    queries: bool = True,
+) -> QueryData:
+    """Read the features of a model from a table, including those that stand for the values of a column; report values
+    that did not occur in training.
+
+    If a model has learned ``categories`` from a frame, the values in the column of the table are replaced by the
+    numbers of their categories. Labels are optional, and query ids with ``queries=False``.
+    """
+    from structsvm.readers.categories import columns_of, read_categories
+
+    known = columns_of(source)
+    numbers = {
+        name: {str(one): k for k, one in enumerate(categories[name])} for name in categories if name in known
+    }
+
+    def unknown(column: str, n_rows: int, example: str) -> None:
+        taken = "it counts as missing" if column in numbers else "all features of that column are 0"
+        note(
+            f"warning: {source}: {counted(row=n_rows)} with a {column!r} that did not occur in training, such as "
+            f"{example!r:.60}; {taken} in these rows"
+        )
+
+    paths.check_text(source, table.zero_based)
+    named = table.options(labels=False, queries=queries)
+    named.pop("features", None)
+    return read_categories(source, wanted, places=numbers, unknown=unknown, **named, **_filling(fill))
+
+
+def read_for_model(
+    data: Path | Source,
+    table: Table,
+    model: Any,
+    *,
+    fill: Any = None,
+    queries: bool = True,
+    **options: Any,
+) -> QueryData:
+    """Read rows with the features of a model: by name if the model has names; by default with the ``fill`` of its
+    training. With ``queries=False`` a table needs no query ids."""
+    source = paths.source_at(data)
+    fill = fill_of(model, table) if fill is None else fill
+    known = getattr(model, "feature_names_in_", None)
+    names = None if known is None else tuple(map(str, known))
+    if source.is_table and names is not None:
+        if table.names and set(table.names) != set(names):
+            note("warning: --features has no effect, as the model stores the names of its features")
+        categories = getattr(model, "categories_", {})
+        rows = read_as_trained(source, table, names, categories, fill=fill, queries=queries)
+    else:
+        read = read_data(source, table, fill=fill, labels=False, queries=queries, **options)
+        rows = by_name(read, names, source.path)
+    if rows.n_features != model.n_features_in_:
+        raise BadInput(
+            source.path,
+            f"expected {counted(feature=model.n_features_in_)}, as the model has, got {rows.n_features}",
+        )
+    return rows

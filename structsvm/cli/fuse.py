@@ -109,8 +109,9 @@ def fuse(
         }
         for name, given in (unused | {"apply": apply, "save": save, "per-query": per_query}).items():
             if given:
-                problem = "cannot be combined with --weights-for, whose weights it does not change"
-                raise BadInput(f"--{name}", problem)
+                raise BadInput(
+                    f"--{name}", "cannot be combined with --weights-for, whose weights it does not change"
+                )
         _print_weights(learning.weights_for, ranked_by, qrels, output, learning, columns, as_json)
         return
     _check_no_table(learning, columns)
@@ -123,8 +124,11 @@ def fuse(
         _apply(apply, ranked_by, output, tag, as_json)
         return
     if qrels is None:
-        remedy = "or give --apply MODEL, or for a table of scores --weights-for ENGINE"
-        raise BadInput("--qrels", "a file of judgments to learn from is required", remedy)
+        raise BadInput(
+            "--qrels",
+            "a file of judgments to learn from is required",
+            "or give --apply MODEL, or for a table of scores --weights-for ENGINE",
+        )
 
     learning.check()
     depth = learning.depth or 1000
@@ -252,8 +256,11 @@ def _read_lists(source: Source, columns: Ids, features: list[str] | None) -> Que
         if "a finite label" not in error.problem:
             raise
         # without the rows of unjudged documents, lists would not be scaled as the engine scales them
-        remedy = "write 0 for documents that are not judged; keep their rows, as scores are scaled by them"
-        raise BadInput(error.argument, error.problem, remedy) from None
+        raise BadInput(
+            error.argument,
+            error.problem,
+            "write 0 for documents that are not judged; keep their rows, as scores are scaled by them",
+        ) from None
 
 
 def _read(runs: list[tuple[Path, Any]], depth: int | None, status: Any) -> dict[str, Run]:

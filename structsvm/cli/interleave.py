@@ -115,8 +115,10 @@ def learn(
     """Learn weights of the kinds of clicks from logs with a known best ranker, for 'analyse --statistic'."""
     paths.check_output(output, [paths.check_file(path) for path in log])
     if len(better) not in (1, len(log)):
-        problem = f"expected one name, or one for each of {len(log)} logs in their order, got {len(better)}"
-        raise BadInput("--better", problem)
+        raise BadInput(
+            "--better",
+            f"expected one name, or one for each of {len(log)} logs in their order, got {len(better)}",
+        )
 
     from structsvm.online import clicklog
 
@@ -183,8 +185,9 @@ def simulate(
     rows = readers.make_ranking(200, 20, 10, random_state=seed) if data is None else table.read(data)
     highest = float(rows.y.max())
     if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
-        problem = f"expected integer grades from 0 to 4, as click models require, got up to {highest:g}"
-        raise BadInput(str(data), problem)
+        raise BadInput(
+            str(data), f"expected integer grades from 0 to 4, as click models require, got up to {highest:g}"
+        )
     try:
         user = CascadeUser.named(clicks, next(n for n in (2, 3, 5) if n > highest))
     except BadInput as error:

@@ -89,8 +89,10 @@ def serve(
         for line in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
             note(line)
         if settings.secret_path and not settings.secret_path.exists() and opened.last_shown_at():
-            lost = "this file of the secret is missing; a new one is created, and old tokens will be refused"
-            note(f"{settings.secret_path}: {lost}")
+            note(
+                f"{settings.secret_path}: this file of the secret is missing; a new one is created, and old tokens "
+                "will be refused"
+            )
     from structsvm.live.web.serving import serve as run
 
     keys = ", no keys" if settings.keyless else ""
@@ -175,8 +177,9 @@ def check(
     if problems:
         raise typer.Exit(1)
     keys = {row.key for row in rows}
-    made = f"{len(keys)} experiment(s), {len(rows)} revision(s)"
-    typer.echo(f"{made}, {n:,} closed impressions: everything agrees")
+    typer.echo(
+        f"{len(keys)} experiment(s), {len(rows)} revision(s), {n:,} closed impressions: everything agrees"
+    )
 
 
 def export(

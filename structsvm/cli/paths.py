@@ -45,13 +45,15 @@ def check_file(path: Path) -> Path:
 def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
     """Raise if a result would overwrite an input, a folder or a device, or cannot be written."""
     if str(path) == "-":
-        problem = "expected the name of a file to write, got '-', the standard input"
-        raise BadInput("-", problem, "give a file name")
+        raise BadInput(
+            "-", "expected the name of a file to write, got '-', the standard input", "give a file name"
+        )
     _check_name(path)
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
-            problem = f"expected a file other than the input, got the same; choose another {option}"
-            raise BadInput(path, problem)
+            raise BadInput(
+                path, f"expected a file other than the input, got the same; choose another {option}"
+            )
     if path.is_dir():
         raise BadInput(path, "expected the name of a file to write, got a folder", "add a file name")
     if path.exists() and not path.is_file():
@@ -64,8 +66,9 @@ def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str =
     """Check the path of a model, as :func:`check_output` does, since ``save`` would refuse its suffix only after
     training."""
     if is_packed(path):
-        problem = f"expected a name that ends in .npz, got {path.suffix!r}"
-        raise BadInput(path, problem, "models are compressed already")
+        raise BadInput(
+            path, f"expected a name that ends in .npz, got {path.suffix!r}", "models are compressed already"
+        )
     return check_output(path, inputs, option=option)
 
 
@@ -77,8 +80,9 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
             continue
         file = check_output(path, sources, option=option).resolve()
         if file in taken:
-            problem = "expected two files, got the same file twice"
-            raise BadInput(f"{taken[file]} and {option}", problem, "choose another")
+            raise BadInput(
+                f"{taken[file]} and {option}", "expected two files, got the same file twice", "choose another"
+            )
         taken[file] = option
 
 
@@ -109,8 +113,7 @@ def _check_name(path: Path) -> Path:
     except (NotADirectoryError, PermissionError):  # the check of the folder reports it
         return path
     except OSError as error:
-        problem = f"expected a valid file name ({error.strerror})"
-        raise BadInput(path, problem, "choose another") from error
+        raise BadInput(path, f"expected a valid file name ({error.strerror})", "choose another") from error
     return file
 
 

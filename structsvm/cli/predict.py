@@ -13,9 +13,17 @@ import typer
 from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, connecting, predict_there
-from structsvm.cli.files import Data, Table, load_ranker, predicted, read_data
+from structsvm.cli.files import (
+    Data,
+    Table,
+    fill_of,
+    load_ranker,
+    predicted,
+    read_data,
+    read_for_model,
+    with_medians,
+)
 from structsvm.cli.options import Jobs, Output, known
-from structsvm.cli.tables import fill_of, read_for_model, with_medians
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import csv_lines, is_model, replacing
@@ -56,12 +64,16 @@ def predict(
     them.
     """
     if form is None and output.suffix in (".tsv", ".xlsx"):
-        problem = "expected a name such as scores.txt, scores.csv or scores.parquet"
-        raise BadInput(f"--output {output}", problem, "or give --format")
+        raise BadInput(
+            f"--output {output}",
+            "expected a name such as scores.txt, scores.csv or scores.parquet",
+            "or give --format",
+        )
     form = form or {".csv": "csv", ".parquet": "parquet"}.get(output.suffix, "scores")
     if form == "parquet" and paths.is_stdout(output):
-        problem = "expected the name of a file with --output, got the standard output"
-        raise BadInput("--format parquet", problem)
+        raise BadInput(
+            "--format parquet", "expected the name of a file with --output, got the standard output"
+        )
     source = paths.source_at(data)
     sources = [paths.check_file(model), data]
     if is_model(data) and not is_model(model):
@@ -75,8 +87,9 @@ def predict(
     n_features = ranker.n_features_in_
     if dask is not None:
         if form != "scores":
-            problem = "expected --format scores with --dask"
-            raise BadInput(f"--format {form}", problem, "or predict on one machine")
+            raise BadInput(
+                f"--format {form}", "expected --format scores with --dask", "or predict on one machine"
+            )
         with connecting(dask) as client:
             parts = predict_there(client, ranker, source, columns)
             paths.write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
@@ -107,8 +120,10 @@ def predict(
         paths.write_lines(output, map(repr, scores[in_data].tolist()))
         return
     if rows.docid is None:
-        where = "in text #docid = ..., in a table the column given by --docid"
-        note(f"{data}: no ids of documents ({where}); rows are numbered")
+        note(
+            f"{data}: no ids of documents (in text #docid = ..., in a table the column given by --docid); rows are "
+            "numbered"
+        )
     table = {name: column[in_data] for name, column in _columns(rows, scores).items()}
     if form == "csv":
         cells = (map(repr, one.tolist()) if name == "score" else one.tolist() for name, one in table.items())
@@ -135,9 +150,12 @@ def _columns(rows: QueryData, scores: Float) -> dict[str, Any]:
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
     """Write a TREC run."""
     if rows.docid is None:
-        where = "in text #docid = ..., in a table the column given by --docid"
-        problem = f"expected the id of each document for a run ({where}), got none"
-        raise BadInput(data, problem, "use --format csv")
+        raise BadInput(
+            data,
+            "expected the id of each document for a run (in text #docid = ..., in a table the column given by "
+            "--docid), got none",
+            "use --format csv",
+        )
     try:
         run = readers.Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
         if not paths.is_stdout(output):

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from structsvm.cli import paths
-from structsvm.cli.files import keep_names
+from structsvm.cli.files import TrainingTable, keep_names
 from structsvm.cli.options import (
     AsJson,
     MaybeOutput,
 )
 from structsvm.cli.study_options import Source, Study
-from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import (
     emit,
     note,

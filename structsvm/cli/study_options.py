@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.cli import paths
-from structsvm.cli.files import split_names
+from structsvm.cli.files import TrainingTable, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import (
     GRID,
@@ -25,7 +25,6 @@ from structsvm.cli.options import (
     parse_grid,
     read_signs,
 )
-from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import (
     INTERRUPTED,
     bar,

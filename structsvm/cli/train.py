@@ -9,10 +9,9 @@ import typer
 import structsvm
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
-from structsvm.cli.files import Data, keep_names, naming
+from structsvm.cli.files import Data, TrainingTable, keep_names, naming
 from structsvm.cli.groups import Group
 from structsvm.cli.options import Jobs, Monotone, Output, Positive, Relevance, Scale, Seed, Tol, read_signs
-from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import GapProgress
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.escaping import printable
@@ -26,8 +25,9 @@ def _one_number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        problem = f"expected one number, got {text!r:.40}; structsvm search tries several"
-        raise typer.BadParameter(problem) from None
+        raise typer.BadParameter(
+            f"expected one number, got {text!r:.40}; structsvm search tries several"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,12 @@ def train(
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9
         about = f"{counted(query=there.n_queries_)} in {counted(partition=there.n_partitions_)}"
-        held_there = f"{held:.2f} GB of rows per worker at most"
-        _say(there, f"{about}, {counted(feature=there.n_features_in_)}; {held_there}", output, progress)
+        _say(
+            there,
+            f"{about}, {counted(feature=there.n_features_in_)}; {held:.2f} GB of rows per worker at most",
+            output,
+            progress,
+        )
         return
     if cluster.checkpoint is not None or cluster.groups != "refuse":
         option = "groups" if cluster.checkpoint is None else "checkpoint"

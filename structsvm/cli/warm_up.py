@@ -40,8 +40,11 @@ def warm_up() -> None:
                 left_out.append(f"left out {name}: {error}")
     folder = kept_in()
     if folder is None:
-        problem = "expected a writable folder for compiled code"
-        raise BadInput("warm-up", problem, "name one in the environment variable NUMBA_CACHE_DIR")
+        raise BadInput(
+            "warm-up",
+            "expected a writable folder for compiled code",
+            "name one in the environment variable NUMBA_CACHE_DIR",
+        )
     for line in left_out:
         typer.echo(line, err=True)
     typer.echo(f"compiled {compiling.compiled() - before} functions, kept in {folder}")

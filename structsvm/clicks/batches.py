@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.common.checks import BadInput
-from structsvm.common.dropped import Dropped
+from structsvm.common.event_logs import Dropped
 from structsvm.common.tables.ids import Spelling
 
 _BATCH = 1 << 20  # impressions counted at once
@@ -78,8 +78,11 @@ class Batches:
         for spellings in self._spellings:
             whole, pointed = ([one[k] for one in spellings if one[k]] for k in range(2))
             if whole and pointed:
-                problem = f"expected ids as integers, as {whole[0]!r}, got {pointed[0]!r}"
-                raise BadInput(self._source, problem, "write ids as integers or text")
+                raise BadInput(
+                    self._source,
+                    f"expected ids as integers, as {whole[0]!r}, got {pointed[0]!r}",
+                    "write ids as integers or text",
+                )
         cells = self._parts.whole(self._source, self.dropped)
         return cells if cells.gapped and cells.gapped.n_sessions else replace(cells, gapped=None)
 

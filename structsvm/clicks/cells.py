@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.checks import BadInput, check_whole, counted
-from structsvm.common.dropped import Dropped
+from structsvm.common.event_logs import Dropped
 from structsvm.common.kernel import kernel
-from structsvm.common.tables.arrays import exact_array, ids_of
+from structsvm.common.tables.ids import exact_array, ids_of
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
 
@@ -323,8 +323,9 @@ class ClickCells:
             given = _ids(name, ids)
             wanted, got = ("numbers" if a.dtype.kind in "iu" else "strings" for a in (known, given.values))
             if wanted != got:
-                problem = f"expected ids as in the log ({wanted}), got {got}"
-                raise BadInput(name, problem, "convert one of them")
+                raise BadInput(
+                    name, f"expected ids as in the log ({wanted}), got {got}", "convert one of them"
+                )
             unique, inverse = np.unique(known, return_inverse=True)
             at = np.minimum(np.searchsorted(unique, given.values), unique.shape[0] - 1)
             there = given.known & (unique[at] == given.values)
@@ -351,12 +352,24 @@ class ClickCells:
         return f"ClickCells({sizes}, {counted(show=self.n_shows, click=self.n_clicks)})"
 
 
+def size_of_log(cells: ClickCells) -> str:
+    """Return the size of a log as a sentence."""
+    parts = [(cells.n_queries, "query", "queries"), (cells.n_shows, "impression", "impressions")]
+    if cells.sessions is not None:
+        parts.insert(1, (cells.sessions.n_sessions, "list", "lists"))
+    parts.append((cells.n_clicks, "click", "clicks"))
+    return ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in parts) + "."
+
+
 def check_cells(cells: object) -> None:
     """Raise unless ``cells`` are :class:`ClickCells`."""
     if not isinstance(cells, ClickCells):
         kind = "a data frame" if hasattr(cells, "columns") else type(cells).__name__
-        remedy = "read a file with structsvm.clicks.read_clicks, a data frame with read_table"
-        raise BadInput("cells", f"expected ClickCells, the counts of a click log, got {kind}", remedy)
+        raise BadInput(
+            "cells",
+            f"expected ClickCells, the counts of a click log, got {kind}",
+            "read a file with structsvm.clicks.read_clicks, a data frame with read_table",
+        )
 
 
 def once_each(cells: ClickCells, rows: Int, argument: str) -> Int:
@@ -385,8 +398,12 @@ def first_position_of(position: Int, first_position: int | None) -> int:
         return check_whole("first_position", first_position, 0, 1)
     zero = bool((position == 0).any())
     if zero and bool((position == 1).any()):
-        problem = "expected 0 or 1, as the log holds both positions: it counts from 0, or two logs that count"
-        raise BadInput("first_position", f"{problem} differently were joined", "specify it")
+        raise BadInput(
+            "first_position",
+            "expected 0 or 1, as the log holds both positions: it counts from 0, or two logs that count "
+            "differently were joined",
+            "specify it",
+        )
     return 0 if zero else 1
 
 
@@ -422,8 +439,7 @@ def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return the ids of several logs as one array; raise for a mix of numbers and strings."""
     kinds = {p.dtype.kind for p in parts}
     if "U" in kinds and len(kinds) > 1:
-        problem = "expected ids that are all numbers or all strings, got both"
-        raise BadInput(name, problem, "convert one")
+        raise BadInput(name, "expected ids that are all numbers or all strings, got both", "convert one")
     return np.concatenate(parts)
 
 

@@ -79,8 +79,11 @@ class Likelihood:
             value = self.value(phi) if level_off else new
             if np.abs(phi).max() > _BOX:
                 break
-        problem = "expected clicks that determine all propensities, got some without a finite estimate"
-        raise BadInput("cells", problem, "estimate fewer positions with {last}")
+        raise BadInput(
+            "cells",
+            "expected clicks that determine all propensities, got some without a finite estimate",
+            "estimate fewer positions with {last}",
+        )
 
     def errors(self, phi: Float) -> tuple[Float, int, Float | None, float]:
         """Return the covariance of the logarithms of all propensities, clustered by query, and its sample sizes.

@@ -556,8 +556,9 @@ def _affine(log: _Impressions, *pair: object) -> _Weights:
     n = int(log.rank.max()) + 1
     for name, values in (("alpha", alpha), ("beta", beta)):
         if values.ndim != 1 or len(values) < n or not np.isfinite(values).all():
-            problem = f"expected a finite number for each of {n} positions, got shape {values.shape}"
-            raise BadInput(name, problem)
+            raise BadInput(
+                name, f"expected a finite number for each of {n} positions, got shape {values.shape}"
+            )
     if not (alpha > 0).all():
         raise BadInput("alpha", f"expected numbers > 0, got {alpha.min():g}")
     share = _ratio(log.n_lists[log.query], np.bincount(log.row, log.weight)[log.row])
@@ -657,8 +658,11 @@ def _expected_discounts(
     # number of positions compared with the log, for each query
     filled = np.minimum(np.bincount(number), min(k, n_shown))
     if n_places < filled.max(initial=0):
-        problem = f"expected probabilities for {filled.max()} positions, got {n_places}"
-        raise BadInput("scores", problem, f"give them all, or limit {{k}} to {n_places} positions")
+        raise BadInput(
+            "scores",
+            f"expected probabilities for {filled.max()} positions, got {n_places}",
+            f"give them all, or limit {{k}} to {n_places} positions",
+        )
     lacking = (of_place.T < 1 - 1e-6) & (np.arange(n_places) < filled[:, None])
     if lacking.any():
         query, place = np.argwhere(lacking)[0]

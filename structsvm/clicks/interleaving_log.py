@@ -1,12 +1,9 @@
 """Read the click logs of interleaving (``structsvm.online``) as counts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import compress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +11,18 @@ from numpy.typing import NDArray
 from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.common.checks import BadInput
+from structsvm.online.clicklog import (
+    ClickLog,
+    Header,
+    Line,
+    Lines,
+    Logged,
+    numbered_lines,
+    places_of,
+    refuse_disagreement,
+    said,
+)
 from structsvm.protocols import Int
-
-if TYPE_CHECKING:
-    from structsvm.online.clicklog import Line, Logged
 
 _LISTS = 1 << 14  # number of lists held as objects at once
 
@@ -58,8 +63,6 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     >>> cells_of_log(ClickLog.of([Impression(shown, (Click(2),), query="q")]))
     ClickCells(1 query, 2 rows, 2 cells, 2 shows, 1 click)
     """
-    from structsvm.online.clicklog import ClickLog
-
     batches = Batches("log", max_position)
     if isinstance(log, ClickLog):
         batches.dropped.count("list without feedback", log.n_missing_feedback)
@@ -73,8 +76,6 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
 
 
 def _add(batches: Batches, impressions: Iterable[Logged]) -> None:
-    from structsvm.online.clicklog import places_of
-
     for one in impressions:
         if one.query is None:
             batches.dropped.count("list without a query")
@@ -88,8 +89,6 @@ def _add(batches: Batches, impressions: Iterable[Logged]) -> None:
 
 def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
     """Yield the usable impressions of a file; ``batches`` counts the others by reason."""
-    from structsvm.online.clicklog import Header, Lines, numbered_lines
-
     header, seen = Header(f"{path}:", "skip"), _Seen(f"{path}:")
     n_used = 0
     reader = Lines(path)
@@ -130,8 +129,6 @@ class _Seen:
 
     def look(self, lines: list[tuple[int, Line]]) -> NDArray[np.bool_]:
         """Return a mask of the first impression of each id; raise if two lines with the same id do not agree."""
-        from structsvm.online.clicklog import refuse_disagreement, said
-
         # ids 1 and "1" differ, and hash(-1) == hash(-2): ids are hashed by their repr
         rows = [(hash(repr(one.impression)), hash(said(one)), number) for number, one in lines]
         new = np.array(rows, dtype=np.int64).T
@@ -147,8 +144,9 @@ class _Seen:
         other = np.flatnonzero(content[inverse] != new[1])
         if other.size:
             at = int(other[0])
-            name = f"{lines[at][1].impression!r:.80}"
-            refuse_disagreement(self._source, int(line[inverse[at]]), int(new[2, at]), name)
+            refuse_disagreement(
+                self._source, int(line[inverse[at]]), int(new[2, at]), f"{lines[at][1].impression!r:.80}"
+            )
         if fresh.any():
             self._parts.append(new[:, first[fresh]])
         while len(self._parts) > 1 and self._parts[-2].shape[1] <= 2 * self._parts[-1].shape[1]:

@@ -94,8 +94,11 @@ class ClickJudgments:
         for kind, ids in (("query", self.query), ("document", self.document)):
             for name in map(str, ids):
                 if name.split() != [name]:
-                    problem = f"expected ids without white space for TREC qrels, got {name!r:.60}"
-                    raise BadInput(kind, problem, "use ids without white space, or call write_table")
+                    raise BadInput(
+                        kind,
+                        f"expected ids without white space for TREC qrels, got {name!r:.60}",
+                        "use ids without white space, or call write_table",
+                    )
         grades, known = self.grades(levels, bound=bound), self.known
         with replacing(Path(path)) as file:
             for q, d, grade in zip(self.query[known], self.document[known], grades[known], strict=True):

@@ -3,29 +3,21 @@
 import re
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.cells import ClickCells, size_of_log
 from structsvm.clicks.evaluation import CounterfactualEstimate
 from structsvm.clicks.judging import METHODS, ClickJudgments
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.quality import ModelQuality
+from structsvm.clicks.svm import ClickSVMCV
 from structsvm.plots import pages
 from structsvm.plots.figures import Lines
 
 _MOST_POSITIONS = 50  # number of rows in the table of positions
 _MOST_DOCUMENTS = 20
-
-
-class Search(NamedTuple):
-    """How C was chosen: the values tried, the share of the best possible held-out value for each, and the chosen
-    value."""
-
-    Cs: Sequence[float]
-    scores: Sequence[float]
-    chosen: float
 
 
 def clicks_page(
@@ -37,21 +29,23 @@ def clicks_page(
     qualities: Sequence[tuple[str, ModelQuality]] = (),
     estimate: CounterfactualEstimate | None = None,
     weights: Sequence[tuple[str, str]] = (),
-    search: Search | None = None,
+    search: ClickSVMCV | None = None,
     judged: ClickJudgments | None = None,
     levels: Sequence[float] | None = None,
 ) -> str:
     """Return a self-contained HTML page about the log ``name``.
 
     ``lead`` is a sentence below the title, by default the size of the log; ``weights`` contains the figures of a
-    training run, ``search`` describes how its C was chosen, and ``levels`` contains the values at which the grades of
-    ``judged`` begin.
+    training run, ``search`` is the model of a run that chose C, and ``levels`` contains the values at which the grades
+    of ``judged`` begin.
     """
     values = _positions(cells, propensities)
     if estimate is not None:
         values |= _estimate(estimate)
     if search is not None:
-        tried = pages.Series("by held-out clicks", list(search.Cs), list(search.scores), ring=search.chosen)
+        tried = pages.Series(
+            "by held-out clicks", search.Cs_.tolist(), search.scores_.tolist(), ring=search.C_
+        )
         values["tried"] = Lines([tried], x="C", y="share of the best value", log_x=True)
     if judged is not None:
         values |= _judgments(judged, levels)
@@ -72,15 +66,6 @@ def clicks_page(
         dropped=[(reason, f"{count:,}") for reason, count in cells.dropped.items()],
         **values,
     )
-
-
-def size_of_log(cells: ClickCells) -> str:
-    """Return the size of a log as a sentence."""
-    parts = [(cells.n_queries, "query", "queries"), (cells.n_shows, "impression", "impressions")]
-    if cells.sessions is not None:
-        parts.insert(1, (cells.sessions.n_sessions, "list", "lists"))
-    parts.append((cells.n_clicks, "click", "clicks"))
-    return ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in parts) + "."
 
 
 def _words(name: str) -> str:

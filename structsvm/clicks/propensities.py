@@ -79,8 +79,10 @@ class Propensities:
         with np.errstate(over="ignore", under="ignore"):
             scaled = values / values[0]
         if not ((scaled > 1e-100) & (scaled < 1e100)).all():  # so that squares of weights are finite
-            span = f"{values.min()} to {values.max()}"
-            raise BadInput("theta", f"expected numbers within 100 orders of magnitude, got {span}")
+            raise BadInput(
+                "theta",
+                f"expected numbers within 100 orders of magnitude, got {values.min()} to {values.max()}",
+            )
         n = values.shape[0]
         return cls(scaled, np.zeros((n, n)), connected=np.ones(n, dtype=bool))
 
@@ -475,8 +477,11 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
 
     check_clicked(clicks)
     if (clicks == shows).all():
-        expected = f"expected impressions without a click, too, got clicks on all {shows.sum():,}"
-        raise BadInput("cells", expected, "log every document that was shown")
+        raise BadInput(
+            "cells",
+            f"expected impressions without a click, too, got clicks on all {shows.sum():,}",
+            "log every document that was shown",
+        )
     n_nodes = n + tail
     node = np.minimum(position, n)
     n_rows = int(row.max()) + 1 if row.size else 0

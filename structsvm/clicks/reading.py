@@ -57,8 +57,11 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: obje
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in list(signature(reader).parameters)[1:]:
-            problem = f"{source} is read as {kind}, which does not have this option"
-            raise BadInput(name, problem, "specify another {format}")
+            raise BadInput(
+                name,
+                f"{source} is read as {kind}, which does not have this option",
+                "specify another {format}",
+            )
     cells: ClickCells = reader(source, **given)
     return cells
 
@@ -97,5 +100,8 @@ def _told(source: Source) -> str:
         return "sessions"
     if not first:
         raise BadInput(path, "expected a click log, got an empty file")
-    remedy = "name the log before other files, or specify {format}"
-    raise BadInput(path, f"expected a click log, got {shorten(first)}", remedy)
+    raise BadInput(
+        path,
+        f"expected a click log, got {shorten(first)}",
+        "name the log before other files, or specify {format}",
+    )

@@ -60,8 +60,9 @@ def read_sessions(path: str | PathLike[str], *, max_position: int = MAX_POSITION
             documents = [d.strip() for d in shown.split(",")]
             # more tabs or colons mean another format, or document names that would be truncated at their colons
             if not (tab and colon and query and all(documents)) or "\t" in rest or ":" in clicks:
-                problem = f"expected '<query><TAB>d1,d2,... : c1 , c2;', got {shorten(text)}"
-                raise BadInput(f"{path}:{number}", problem)
+                raise BadInput(
+                    f"{path}:{number}", f"expected '<query><TAB>d1,d2,... : c1 , c2;', got {shorten(text)}"
+                )
             chosen = {c.strip() for c in clicks.split(",") if c.strip()}
             batches.dropped.count("click on a document that was not shown", len(chosen - set(documents)))
             batches.add(query, documents, [d in chosen for d in documents])

@@ -161,8 +161,9 @@ class ClickSVM(StructuralRanker):
         scores = self.predict(X, qid=qid)
         weights = np.asarray(y, dtype=np.float64)
         if weights.shape != scores.shape:
-            problem = f"expected one weight for each of {scores.shape[0]} rows, got shape {weights.shape}"
-            raise BadInput("y", problem)
+            raise BadInput(
+                "y", f"expected one weight for each of {scores.shape[0]} rows, got shape {weights.shape}"
+            )
         if sample_weight is not None:
             weights = weights * np.asarray(sample_weight, dtype=np.float64)
         if not weights.sum() > 0:
@@ -202,11 +203,11 @@ class ClickSVM(StructuralRanker):
         clicks = y.per_row(y.clicks)
         lost = float(clicks.sum() - clicks[used].sum())
         if lost == clicks.sum():
-            problem = "expected clicked documents of the log among the rows, got none"
-            raise BadInput("docid", problem, "check the ids")
+            raise BadInput(
+                "docid", "expected clicked documents of the log among the rows, got none", "check the ids"
+            )
         if lost:
-            text = f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents that are not among the rows"
-            warn_user(text)
+            warn_user(f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents that are not among the rows")
         self.propensities_, self.log_sketch_ = theta, sketch_of(y)
         self.largest_weight_, self.effective_sample_size_ = found.largest, found.effective
         return values
@@ -259,8 +260,12 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         number, length = np.repeat(np.arange(data.n_queries), lengths), np.repeat(lengths, lengths)
         clicked = np.flatnonzero(np.bincount(number, data.y, data.n_queries) * weights > 0)
         if clicked.shape[0] < self.cv:
-            problem = f"expected at least {self.cv} queries with clicks, got {clicked.shape[0]}"
-            raise BadInput("cv", problem, "use a longer log, or specify {C} of ClickSVM", value=self.cv)
+            raise BadInput(
+                "cv",
+                f"expected at least {self.cv} queries with clicks, got {clicked.shape[0]}",
+                "use a longer log, or specify {C} of ClickSVM",
+                value=self.cv,
+            )
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
         clicks = weights[number] * data.y
@@ -278,8 +283,12 @@ class ClickSVMCV(ClickSVM, CrossValidated):
     def _check_labels(self, data: QueryData) -> None:
         """Raise BadInput if the clicks do not order any documents."""
         values = lambda scores: self._values(data.y, data.qid, scores)  # noqa: E731
-        remedy = "use a log in which some documents have more clicks than others, or specify {C} of ClickSVM"
-        check_distinguishes("loss", self._measured(), lambda _: differs(values, data.y), remedy)
+        check_distinguishes(
+            "loss",
+            self._measured(),
+            lambda _: differs(values, data.y),
+            "use a log in which some documents have more clicks than others, or specify {C} of ClickSVM",
+        )
 
     def _evaluated(self, y: Any, qid: Any, scores: Any) -> Part:
         """Return the weighted mean, over the clicks of each query, of the measure behind the loss; 0 without clicks."""

@@ -13,16 +13,17 @@ from pyarrow import compute
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Ids, first_position_of
 from structsvm.common.checks import BadInput, counted
-from structsvm.common.dropped import Dropped
-from structsvm.common.event_order import by_time
+from structsvm.common.event_logs import Dropped, by_time
 from structsvm.common.tables import columns as arrow
 from structsvm.common.tables.batches import Batch, Role, Table, checked
 from structsvm.common.tables.columns import (
+    UNITS,
     coded,
     ids,
     look,
     look_at_type,
     numbers,
+    seconds,
     spelled,
     stamp,
     time_of,
@@ -30,8 +31,7 @@ from structsvm.common.tables.columns import (
 )
 from structsvm.common.tables.ids import IdColumn, reread
 from structsvm.common.tables.opening import open_tables
-from structsvm.common.tables.roles import column_of, without_column
-from structsvm.common.tables.times import UNITS, seconds
+from structsvm.common.tables.roles import find_columns
 
 _BATCH = 1 << 20  # rows counted at once
 _IDS = ("query", "document", "session", "cluster")
@@ -109,10 +109,8 @@ def read_table(
     asked = {"query": query, "document": document, "position": position, "clicked": clicked}
     more = {"session": session, "cluster": cluster, "probability": probability, "time": time}
     stated = {role: name for role, name in (asked | more).items() if name is not None}
-    named = stated | {
-        role: column_of(role, tables[0].names, source, taken=stated.values())
-        for role in asked.keys() - stated.keys()
-    }
+    roles = {role: role for role in (*asked, *stated)}
+    named = find_columns(tables, roles, given=stated, needed=asked, by_columns=False)
     columns = {role: IdColumn(source, named[role], missing=True) for role in _IDS if role in named}
 
     def attempt() -> tuple[ClickCells, int | None]:
@@ -126,10 +124,12 @@ def read_table(
                 base = first_position_of(arrow.to_numpy(part["position"])[0], None)
                 bases.add(base)
                 if len(bases) > 1:
-                    problem = (
-                        "expected 0 or 1, as position 0 occurs in some, but not all, of the parts in which"
+                    raise BadInput(
+                        "first_position",
+                        "expected 0 or 1, as position 0 occurs in some, but not all, of the parts in which "
+                        f"{source} is read",
+                        "specify it",
                     )
-                    raise BadInput("first_position", f"{problem} {source} is read", "specify it")
             try:
                 counted.add(reading.count(part, first_position=base, max_position=max_position))
             except BadInput as error:
@@ -170,9 +170,6 @@ class _Reading:
         kinds: dict[str, Role] = {**dict.fromkeys(_IDS, "id"), "time": "time"}
         roles: dict[str, Role] = {name: kinds.get(role, "number") for role, name in self._named.items()}
         for table in tables:
-            for role, name in self._named.items():
-                if name not in table.names:
-                    raise without_column(name, role, table.names, table.source)
             for batch in table.read(roles):
                 columns = checked(batch, self._columns)
                 if "time" in columns.schema.names:
@@ -194,9 +191,8 @@ class _Reading:
                 columns[role] = arrow.to_arrow(when)
             else:
                 columns[role] = arrow.to_arrow(values := numbers(batch, name))
-                if role == "probability" and (wrong := ~((values > 0) & (values <= 1))).any():
-                    row = int(wrong.argmax())
-                    raise batch.wrong(row, name, "a number in (0, 1]", f"{values[row]}")
+                if role == "probability":
+                    batch.refuse_first(~((values > 0) & (values <= 1)), name, "a number in (0, 1]", values)
         return pa.RecordBatch.from_pydict(columns)
 
     def _within(self, columns: pa.RecordBatch) -> pa.RecordBatch:
@@ -253,11 +249,11 @@ class _Reading:
         for earlier in self._lists:
             again = np.isin(keys, earlier, assume_unique=True)
             if again.any():
-                problem = (
-                    f"expected each list in adjacent rows, got {counted(list=again.sum())} in several parts"
+                raise BadInput(
+                    self._source,
+                    f"expected each list in adjacent rows, got {counted(list=again.sum())} in several parts",
+                    f"sort the rows by {self._named['session']!r}",
                 )
-                remedy = f"sort the rows by {self._named['session']!r}"
-                raise BadInput(self._source, problem, remedy)
         self._lists.append(keys)
 
 
@@ -274,9 +270,7 @@ class Clicked:
         values = numbers(batch, self._name, "0 or 1", "write 1 for a click and 0 for none")
         gaps = np.isnan(values)
         wrong = ~gaps & (values != 0) & (values != 1)
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise batch.wrong(row, self._name, "0 or 1", f"{values[row]:g}", "write 1 for repeated clicks")
+        batch.refuse_first(wrong, self._name, "0 or 1", values, "write 1 for repeated clicks")
         if gaps.any():
             row = int(gaps.argmax())
             unknown = batch.wrong(row, self._name, "0 or 1", "a missing value", UNKNOWN_CLICKS)
@@ -300,8 +294,9 @@ def _limit(limit: Any) -> float:
             return stamp(limit)
         value, counted = time_of(limit.strip()) if isinstance(limit, str) else (float(limit), True)
     except (TypeError, ValueError):
-        problem = f"expected numbers or times such as 2026-03-01T12:00, got {limit!r:.60}"
-        raise BadInput("time", problem) from None
+        raise BadInput(
+            "time", f"expected numbers or times such as 2026-03-01T12:00, got {limit!r:.60}"
+        ) from None
     return float(seconds(np.array([value]), None)[0][0]) if counted else value
 
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.common.checks import BadInput
-from structsvm.common.dropped import Dropped
-from structsvm.common.event_order import by_time
-from structsvm.common.tables.roles import USUAL, find_column, without_column
+from structsvm.common.event_logs import Dropped, by_time
+from structsvm.common.tables.roles import find_columns
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
 
@@ -84,86 +83,71 @@ def read_team_draft_table(table: object, *, columns: Mapping[str, str] | None = 
     >>> log.rankers, [one.clicks[0].rank for one in log.impressions], dropped
     (('new', 'old'), [1, 2], {})
     """
-    given = dict(columns or {})
-    for role in given:
-        if role not in _ROLES:
-            raise BadInput("columns", f"expected some of {', '.join(_ROLES)}, got {role!r}")
     from structsvm.clicks.tables import Clicked  # Arrow takes some time to load
     from structsvm.common.tables.batches import Role, checked
     from structsvm.common.tables.columns import ids, look, numbers, spelled, times, values_of
-    from structsvm.common.tables.ids import IdColumn, reread
+    from structsvm.common.tables.ids import IdColumn
     from structsvm.common.tables.opening import open_tables
 
     tables = open_tables(table)
-    there, source = tables[0].names, str(table) if tables[0].in_parts else "table"
-    for name, role in _ROLES.items():
-        few = ", ".join(USUAL[role].split()[:4])
-        remedy = f"rename it to a usual name ({few}), or specify {{columns}}"
-        column = find_column(
-            role, there, source, own=(name,), given=given.get(name), taken=given.values(), remedy=remedy
-        )
-        if column is not None:
-            given[name] = column
-        elif name in _NEEDED:
-            raise without_column(name, name, there, source, remedy)
-    texts = [role for role in given if role not in ("rank", "clicked", "time")]
-    columns_of_ids = {role: IdColumn(source, given[role], missing=True) for role in texts}
-    kinds: dict[str, Role] = {name: "id" if role in texts else "number" for role, name in given.items()}
-    if "time" in given:
-        kinds[given["time"]] = "time"
+    named = find_columns(tables, _ROLES, given=columns or {}, needed=_NEEDED)
+    source = str(table) if tables[0].in_parts else "table"
+    kinds: dict[str, Role] = {
+        **dict.fromkeys(named, "id"),
+        "rank": "number",
+        "clicked": "number",
+        "time": "time",
+    }
+    of_ids = {role: IdColumn(source, named[role], missing=True) for role in named if kinds[role] == "id"}
+    dropped, clicked = Dropped(), Clicked(named["clicked"])
+    unit: int | None = None
 
-    def attempt() -> tuple[Dropped, dict[Any, list[_Hit]], dict[Any, dict[str, Any]]]:
-        dropped, clicked = Dropped(), Clicked(given["clicked"])
-        shown: dict[Any, list[_Hit]] = {}
-        who: dict[Any, dict[str, Any]] = {}
-        rows: list[tuple[Any, _Hit, dict[str, Any]]] = []
-        unit: int | None = None
+    def typed(batch: Any) -> dict[str, Any]:
+        nonlocal unit
+        when = np.full(batch.n, -np.inf)
+        if "time" in named:
+            when, unit = times(batch, named["time"], unit)
+        read = {role: ids(batch, named[role], f"the id of a {role}", missing=True) for role in of_ids}
+        numeric = {"rank": numbers(batch, named["rank"]), "clicked": clicked.of(batch)}
+        numeric["time"] = np.where(np.isnan(when), -np.inf, when)
+        return read | {role: values.tolist() for role, values in numeric.items()}
 
-        def typed(batch: Any) -> dict[str, Any]:
-            nonlocal unit
-            when = np.full(batch.n, -np.inf)
-            if "time" in given:
-                when, unit = times(batch, given["time"], unit)
-            columns = {role: ids(batch, given[role], f"the id of a {role}", missing=True) for role in texts}
-            numeric = {"rank": numbers(batch, given["rank"]), "clicked": clicked.of(batch)}
-            numeric["time"] = np.where(np.isnan(when), -np.inf, when)
-            return columns | {role: values.tolist() for role, values in numeric.items()}
-
-        for one in tables:
-            for role, name in given.items():
-                if name not in one.names:
-                    raise without_column(name, role, one.names, one.source, "specify others with {columns}")
-            for batch in one.read(kinds):
-                columns = checked(batch, typed)
-                for role, column in columns_of_ids.items():
-                    columns[role] = values_of(spelled(column, look(column, columns[role], batch)))
-                more = [role for role in ("query", "user", "session") if role in given]
-                needed = (columns[role] for role in _NEEDED)
-                for name, document, rank, click, team, time, *rest in zip(
-                    *needed, columns["time"], *(columns[role] for role in more), strict=True
-                ):
-                    if name is None or document is None or math.isnan(rank):
-                        dropped.count("row without an impression, a document or a rank")
-                        continue
-                    hit = _Hit(document, rank, None if team is None else str(team), click, time)
-                    about: dict[str, Any] = {r: v for r, v in zip(more, rest, strict=True) if v is not None}
-                    rows.append((name, hit, about))
-        for column in columns_of_ids.values():
-            column.settle()
-        for k in by_time([hit.time for _, hit, _ in rows]):
-            name, hit, about = rows[k]
-            shown.setdefault(name, []).append(hit)
-            who.setdefault(name, about)
-        return dropped, shown, who
-
-    dropped, shown, who = reread(attempt, columns_of_ids.values())
+    parts = []
+    for one in tables:
+        for batch in one.read({name: kinds[role] for role, name in named.items()}):
+            read = checked(batch, typed)
+            parts.append(read | {role: look(column, read[role], batch) for role, column in of_ids.items()})
+    for column in of_ids.values():
+        column.settle()
+    rows: list[tuple[Any, _Hit, dict[str, Any]]] = []
+    more = [role for role in ("query", "user", "session") if role in named]
+    for part in parts:
+        part |= {role: values_of(spelled(column, part[role])) for role, column in of_ids.items()}
+        for name, document, rank, click, team, time, *rest in zip(
+            *(part[role] for role in (*_NEEDED, "time", *more)), strict=True
+        ):
+            if name is None or document is None or math.isnan(rank):
+                dropped.count("row without an impression, a document or a rank")
+                continue
+            hit = _Hit(document, rank, None if team is None else str(team), click, time)
+            about: dict[str, Any] = {r: v for r, v in zip(more, rest, strict=True) if v is not None}
+            rows.append((name, hit, about))
+    shown: dict[Any, list[_Hit]] = {}
+    who: dict[Any, dict[str, Any]] = {}
+    for k in by_time([hit.time for _, hit, _ in rows]):
+        name, hit, about = rows[k]
+        shown.setdefault(name, []).append(hit)
+        who.setdefault(name, about)
     teams = _teams(shown)
     if len(teams) < 2:
         raise BadInput("team", f"expected at least two teams, got {teams or 'none'}", dropped.said())
     if all(hit.clicked for hits in shown.values() for hit in hits):
         n = sum(map(len, shown.values()))
-        problem = f"expected rows without a click, too, got clicks in all {n:,} rows"
-        raise BadInput("clicked", problem, "log every document of a list")
+        raise BadInput(
+            "clicked",
+            f"expected rows without a click, too, got clicks in all {n:,} rows",
+            "log every document of a list",
+        )
 
     def clicks(name: object, order: _Order) -> Iterable[Click]:
         return (Click(k) for k, hit in enumerate(order.values(), 1) if hit.clicked)

@@ -94,9 +94,11 @@ def read_ubi(
     check_whole("max_position", max_position, 1, 65535)
     entries = read_entries(path, application, frozenset(clicks), frozenset(impressions))
     if not entries.queries.query.size:
-        problem = f"expected UBI queries, got none; {entries.dropped.said()}".rstrip("; ")
-        remedy = "they have query_id and user_query; a table of rows (.jsonl) needs {format=table}"
-        raise BadInput(str(path), problem, remedy)
+        raise BadInput(
+            str(path),
+            f"expected UBI queries, got none; {entries.dropped.said()}".rstrip("; "),
+            "they have query_id and user_query; a table of rows (.jsonl) needs {format=table}",
+        )
     queries, events = _queries_by_id(entries, length), _events_of_queries(entries)
     shown = events.kind == IMPRESSION
     base = _bases(queries, events, shown, entries, first_position, path)
@@ -326,9 +328,11 @@ def _bases(
     if first_position is None and zero and one:
         by_name = sorted(zip(names, lowest, strict=True))
         counted = [f"{name} from {low}" for name, low in by_name if low != _NONE]
-        problem = f"expected 0 or 1, as {path} holds both positions ({', '.join(counted)})"
-        remedy = "specify it, reading one {application} at a time" if len(counted) > 1 else "specify it"
-        raise BadInput("first_position", problem, remedy)
+        raise BadInput(
+            "first_position",
+            f"expected 0 or 1, as {path} holds both positions ({', '.join(counted)})",
+            "specify it, reading one {application} at a time" if len(counted) > 1 else "specify it",
+        )
     bases = np.zeros(len(names), dtype=np.int64)
     for number, name in enumerate(names):
         base = first_position if first_position is not None else 0 if zero else 1

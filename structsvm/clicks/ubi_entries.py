@@ -12,8 +12,7 @@ from msgspec.json import Decoder, decode
 from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput
-from structsvm.common.dropped import Dropped
-from structsvm.common.event_order import by_time
+from structsvm.common.event_logs import Dropped, by_time
 from structsvm.common.files import read_blocks, shorten
 from structsvm.protocols import Float, Int
 from structsvm.queries import choose_groups

@@ -1,14 +1,12 @@
 """Read arrays from files that may be damaged: sizes are checked before memory is allocated, and nothing is
 unpickled."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math
 import zipfile
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +83,7 @@ class Archive:
         self._path = path
         self.names = frozenset(self._members)
 
-    def __enter__(self) -> Archive:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -102,8 +100,10 @@ class Archive:
         except Exception as error:
             raise _as_damaged(error, self._path, name) from None
         if header.start + header.n_bytes != member.file_size:
-            declared = f"declared {header.n_bytes} bytes as {header.dtype} {list(header.shape)}"
-            raise Damaged(f"{name}: {declared}, found {max(0, member.file_size - header.start)}")
+            raise Damaged(
+                f"{name}: declared {header.n_bytes} bytes as {header.dtype} {list(header.shape)}, found "
+                f"{max(0, member.file_size - header.start)}"
+            )
         return header
 
     def array(self, name: str, *, most_bytes: float = math.inf) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from structsvm.common.checks import BadInput, check_whole, counted
 from structsvm.common.row_checks import check_sparse
-from structsvm.common.tables.arrays import id_texts
+from structsvm.common.tables.ids import id_texts
 from structsvm.protocols import Float, Int
 
 Kind = Literal["text", "tokens", "counts", "similarity"]
@@ -150,8 +150,9 @@ class CandidateSet:
             raise _no_similarity("expected numbers from -1 to 1")
         if (asymmetric := np.argwhere(np.abs(matrix - matrix.T) > _SIMILARITY_TOLERANCE)).size:
             i, j = asymmetric[0].tolist()
-            problem = f"expected symmetry, got {matrix[i, j]:g} at [{i}, {j}], {matrix[j, i]:g} at [{j}, {i}]"
-            raise _no_similarity(problem)
+            raise _no_similarity(
+                f"expected symmetry, got {matrix[i, j]:g} at [{i}, {j}], {matrix[j, i]:g} at [{j}, {i}]"
+            )
         if (off := np.abs(matrix.diagonal() - 1.0)).max(initial=0.0) > _SIMILARITY_TOLERANCE:
             i = int(off.argmax())
             raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
@@ -272,8 +273,11 @@ def check_degrees(labels: ArrayLike, n_documents: Sequence[int]) -> list[Float]:
     matrices = [np.asarray(values, dtype=np.float64) for values in check_grades(labels, n_documents)]
     for i, values in enumerate(matrices):
         if values.size and not (values.min() >= 0 and values.max() <= 1):
-            got = f"got {values.min():g} to {values.max():g}"
-            raise _bad_labels(i, f"expected degrees from 0 to 1, {got}", "divide grades by the highest one")
+            raise _bad_labels(
+                i,
+                f"expected degrees from 0 to 1, got {values.min():g} to {values.max():g}",
+                "divide grades by the highest one",
+            )
     return matrices
 
 
@@ -291,15 +295,19 @@ def check_grades(labels: Any, n_documents: Sequence[int] | None = None) -> list[
         try:
             values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
         except ValueError:
-            problem = "expected rows of equal length, one entry for each subtopic, got different lengths"
-            raise _bad_labels(i, problem) from None
+            raise _bad_labels(
+                i, "expected rows of equal length, one entry for each subtopic, got different lengths"
+            ) from None
         if values.ndim != 2 or values.dtype.kind not in "buif":
-            got = f"{values.dtype} of shape {values.shape}"
-            remedy = "features.soft_subtopics turns marks into labels" if values.ndim == 1 else ""
-            raise _bad_labels(i, f"expected numbers of shape (n_documents, n_subtopics), got {got}", remedy)
+            raise _bad_labels(
+                i,
+                f"expected numbers of shape (n_documents, n_subtopics), got {values.dtype} of shape {values.shape}",
+                "features.soft_subtopics turns marks into labels" if values.ndim == 1 else "",
+            )
         if n_documents is not None and values.shape[0] != n_documents[i]:
-            expected = f"expected {n_documents[i]} rows, one for each document"
-            raise _bad_labels(i, f"{expected}, got shape {values.shape}")
+            raise _bad_labels(
+                i, f"expected {n_documents[i]} rows, one for each document, got shape {values.shape}"
+            )
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise _bad_labels(i, "expected finite values, got NaN or infinity")
         checked.append(values)
@@ -344,8 +352,9 @@ def check_limits(
     _check_length("costs", len(costs_of_sets), len(sets), "sets")
     limits = _as_numbers(budget, "budget")
     if limits.shape not in ((), (len(sets),)):
-        expected = f"expected a number, or one for each of the {len(sets)} sets"
-        raise BadInput("budget", f"{expected}, got shape {limits.shape}")
+        raise BadInput(
+            "budget", f"expected a number, or one for each of the {len(sets)} sets, got shape {limits.shape}"
+        )
     if not (np.isfinite(limits) & (limits >= 0)).all():
         raise BadInput("budget", f"expected finite numbers >= 0, got {limits.tolist()!r:.60}")
     prices = [
@@ -358,13 +367,19 @@ def check_limits(
 def _check_costs(candidates: CandidateSet, costs: ArrayLike, at: str = "") -> Float:
     prices = _as_numbers(costs, f"costs{at}")
     if prices.shape != (len(candidates),):
-        expected = f"expected {len(candidates)} finite numbers > 0, one for each document"
-        raise BadInput("costs", f"{expected}, got shape {prices.shape}", at=at)
+        raise BadInput(
+            "costs",
+            f"expected {len(candidates)} finite numbers > 0, one for each document, got shape {prices.shape}",
+            at=at,
+        )
     bad = np.flatnonzero(~(np.isfinite(prices) & (prices > 0)))
     if bad.size:
-        got = f"got {prices[bad[0]]:g} for document {candidates.ids[bad[0]]!r}"
-        remedy = "leave out empty documents, or give them a cost"
-        raise BadInput("costs", f"expected finite numbers > 0, {got}", remedy, at=f"{at}[{bad[0]}]")
+        raise BadInput(
+            "costs",
+            f"expected finite numbers > 0, got {prices[bad[0]]:g} for document {candidates.ids[bad[0]]!r}",
+            "leave out empty documents, or give them a cost",
+            at=f"{at}[{bad[0]}]",
+        )
     return prices
 
 
@@ -402,8 +417,10 @@ def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
         counts.sum_duplicates()
         counts.eliminate_zeros()
         if counts.nnz and not (counts.data.min() >= 0 and counts.data.max() <= _LARGEST_COUNT):
-            got = f"got {counts.data.min():g} to {counts.data.max():g}"
-            raise BadInput(argument, f"expected finite counts >= 0 (and up to 2**53), {got}")
+            raise BadInput(
+                argument,
+                f"expected finite counts >= 0 (and up to 2**53), got {counts.data.min():g} to {counts.data.max():g}",
+            )
         return "counts", counts
     if isinstance(value, str):
         raise TypeError(f"{argument}: expected a list of texts, got a single text")
@@ -416,8 +433,9 @@ def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
     for i, document in enumerate(documents):
         words = isinstance(document, (list, tuple, np.ndarray)) and all(isinstance(t, str) for t in document)
         if not (isinstance(document, str) if of_text else words):
-            problem = f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
-            raise TypeError(problem)
+            raise TypeError(
+                f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
+            )
     return "tokens", [list(d) for d in documents]
 
 
@@ -430,8 +448,9 @@ def _features(features: Any, n: int) -> Float:
         raise BadInput("features", f"expected shape ({n}, n_features), got {values.shape}")
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
-        problem = "expected a finite number, or NaN for missing, got infinity"
-        raise BadInput("features", problem, at=f"[{row}, {column}]")
+        raise BadInput(
+            "features", "expected a finite number, or NaN for missing, got infinity", at=f"[{row}, {column}]"
+        )
     return values
 
 

@@ -68,8 +68,9 @@ def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
         elif kept_in is None:
             not_kept("no cache folder is writable")
         elif not usual:
-            why = "because the usual folder is not writable"
-            _warn(f"compiled code is kept in {kept_in}, {why}; {_CACHE_REMEDY}")
+            _warn(
+                f"compiled code is kept in {kept_in}, because the usual folder is not writable; {_CACHE_REMEDY}"
+            )
     _stop()
     _state.count += 1
     _announce()

@@ -106,10 +106,14 @@ def _compression(head: bytes, path: Path) -> str | None:
     for magic, name in _UNSUPPORTED.items():
         if head.startswith(magic):
             if is_model(path):
-                remedy = f"structsvm predict {path.name} DATA --output scores.txt writes scores"
-                raise BadInput(path, "expected text, got a model of structsvm", remedy)
-            problem = f"expected UTF-8 text, plain or gzip, bzip2, xz, zstd, got {name}"
-            raise BadInput(path, problem, "convert it first")
+                raise BadInput(
+                    path,
+                    "expected text, got a model of structsvm",
+                    f"structsvm predict {path.name} DATA --output scores.txt writes scores",
+                )
+            raise BadInput(
+                path, f"expected UTF-8 text, plain or gzip, bzip2, xz, zstd, got {name}", "convert it first"
+            )
     for magic, name in _COMPRESSIONS.items():
         if head.startswith(magic):
             return name
@@ -189,11 +193,12 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
         for piece in _decompress(path, kind, source, n_bytes):
             total += len(piece)
             if total > max(FREE_BYTES, factor * size):
-                problem = (
+                raise BadInput(
+                    path,
                     f"expected at most {factor:g} times the size of this {kind} file ({size} bytes), got more text: a "
-                    "decompression bomb?"
+                    "decompression bomb?",
+                    "if the file is valid, specify a larger {max_expansion}",
                 )
-                raise BadInput(path, problem, "if the file is valid, specify a larger {max_expansion}")
             if begin is not None:
                 begin += piece
                 if len(begin) < len(_BOM):
@@ -215,8 +220,12 @@ def _refuse_long_lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
             feed = piece.rfind(b"\n", at, at + first + 1)
             if feed < 0:
                 number = lines + piece.count(b"\n", 0, at) + 1
-                problem = f"expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one"
-                raise BadInput(path, problem, "is this a text file?", at=f":{number}")
+                raise BadInput(
+                    path,
+                    f"expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one",
+                    "is this a text file?",
+                    at=f":{number}",
+                )
             at, first = feed + 1, MAX_LINE_BYTES
         last = piece.rfind(b"\n") + 1
         begun = len(piece) - last + (0 if last else begun)
@@ -338,8 +347,9 @@ def parse_object(line: bytes | str, path: Path, number: int) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = f"expected a JSON object, got {shorten(line)} ({error!s:.80})"
-        raise BadInput(f"{path}:{number}", problem) from None
+        raise BadInput(
+            f"{path}:{number}", f"expected a JSON object, got {shorten(line)} ({error!s:.80})"
+        ) from None
 
 
 def decode(raw: bytes, place: str) -> str:
@@ -348,15 +358,20 @@ def decode(raw: bytes, place: str) -> str:
         text = raw.decode()
     except UnicodeDecodeError as error:
         at = max(0, error.start - 16)
-        problem = f"expected UTF-8, got {shorten(raw[at : at + 32])}"
-        raise BadInput(place, problem, "convert the file to UTF-8") from None
+        raise BadInput(
+            place, f"expected UTF-8, got {shorten(raw[at : at + 32])}", "convert the file to UTF-8"
+        ) from None
     if "\0" in text:
         at = max(0, text.index("\0") - 16)
-        problem = f"expected text without NUL bytes, got {shorten(text[at : at + 32])}"
-        raise BadInput(place, problem, "remove them")
+        raise BadInput(
+            place, f"expected text without NUL bytes, got {shorten(text[at : at + 32])}", "remove them"
+        )
     if text.startswith("\ufeff"):
-        problem = f"expected a byte order mark at the beginning of the file only, got {shorten(text)}"
-        raise BadInput(place, problem, "remove it")
+        raise BadInput(
+            place,
+            f"expected a byte order mark at the beginning of the file only, got {shorten(text)}",
+            "remove it",
+        )
     return text
 
 
@@ -411,6 +426,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
             missing = "" if path.parent.is_dir() else "; create its folder first"
-            problem = f"not written; any earlier file is unchanged ({error.strerror}){missing}"
-            raise OSError(error.errno, problem, str(path)) from error
+            raise OSError(
+                error.errno,
+                f"not written; any earlier file is unchanged ({error.strerror}){missing}",
+                str(path),
+            ) from error
         raise

@@ -10,8 +10,6 @@ which an installation without sources has, too. ``tests/test_architecture.py`` c
 of the classes.
 """
 
-from __future__ import annotations
-
 import dis
 import sys
 from collections.abc import Callable, Iterator, Mapping

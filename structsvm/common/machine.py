@@ -19,8 +19,9 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
-        problem = "expected a number of threads of at least 1, or -1 for all processors"
-        raise BadInput("n_jobs", problem, value=n_jobs)
+        raise BadInput(
+            "n_jobs", "expected a number of threads of at least 1, or -1 for all processors", value=n_jobs
+        )
     if n_jobs > 0:
         return int(n_jobs)
     # processors that the scheduler gives this process, which may be fewer than those of the machine
@@ -30,7 +31,7 @@ def count_threads(n_jobs: int | None) -> int:
 
 def map_in_threads(work: Callable[[T], R], items: Sequence[T], n_threads: int) -> list[R]:
     """Return the results of ``work`` in the order of the items; an error or Ctrl-C cancels items not yet started."""
-    if n_threads == 1 or len(items) == 1:
+    if n_threads == 1 or len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
         return list(pool.map(work, items))

@@ -26,8 +26,9 @@ def check_offsets(offsets: object, n_rows: int, name: str = "offsets") -> None:
     """Raise unless ``offsets`` rise from 0 to at most ``n_rows``, so that ``offsets[i]:offsets[i + 1]`` are rows."""
     offsets = np.asarray(offsets)
     if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":
-        problem = f"expected integers of shape (n + 1,), got {offsets.dtype} {offsets.shape}"
-        raise BadInput(name, problem, DAMAGED)
+        raise BadInput(
+            name, f"expected integers of shape (n + 1,), got {offsets.dtype} {offsets.shape}", DAMAGED
+        )
     if offsets[0] != 0:
         raise BadInput(name, f"expected 0, got {offsets[0]}", DAMAGED, at="[0]")
     step = max(1, _CHUNK_BYTES // offsets.itemsize)
@@ -36,8 +37,12 @@ def check_offsets(offsets: object, n_rows: int, name: str = "offsets") -> None:
         falls = chunk[1:] < chunk[:-1]
         if falls.any():
             i = start + int(falls.argmax())
-            problem = f"expected at least {offsets[i]}, the entry before it, got {offsets[i + 1]}"
-            raise BadInput(name, problem, DAMAGED, at=f"[{i + 1}]")
+            raise BadInput(
+                name,
+                f"expected at least {offsets[i]}, the entry before it, got {offsets[i + 1]}",
+                DAMAGED,
+                at=f"[{i + 1}]",
+            )
     if offsets[-1] > n_rows:
         raise BadInput(name, f"expected at most {n_rows}, got {offsets[-1]}", DAMAGED, at="[-1]")
 
@@ -63,9 +68,12 @@ def check_sparse(X: Any, name: str = "X") -> None:
         _check_range(X.indices[: int(X.indptr[-1])], minor, f"{name}.indices", axis)
     elif X.format == "coo":
         if X.row.shape != X.data.shape or X.col.shape != X.data.shape:
-            got = f"got {X.row.shape[0]} and {X.col.shape[0]}"
-            problem = f"expected a row and a column for each of {X.data.shape[0]} values, {got}"
-            raise BadInput(name, problem, DAMAGED)
+            raise BadInput(
+                name,
+                f"expected a row and a column for each of {X.data.shape[0]} values, got {X.row.shape[0]} and "
+                f"{X.col.shape[0]}",
+                DAMAGED,
+            )
         _check_range(X.row, n_rows, f"{name}.row", "row")
         _check_range(X.col, n_columns, f"{name}.col", "column")
 

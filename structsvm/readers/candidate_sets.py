@@ -11,8 +11,7 @@ from structsvm.common.candidates import CandidateSet, check_labels
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import AnyPath, read_lines, replacing
 from structsvm.common.portable.arrays import norm, products
-from structsvm.common.tables.arrays import id_word
-from structsvm.common.tables.ids import IdColumn
+from structsvm.common.tables.ids import IdColumn, id_word
 from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
@@ -126,8 +125,11 @@ def write_candidates(found: LabelledSets, path: AnyPath) -> None:
     checked = check_labels(found.labels, [len(one) for one in found.sets])
     for i, (matrix, names) in enumerate(zip(checked, found.subtopics, strict=True)):
         if matrix.shape[1] != len(names) or len(set(names)) != len(names):
-            expected = f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}]"
-            raise BadInput("subtopics", f"{expected}, got {names!r:.60}", at=f"[{i}]")
+            raise BadInput(
+                "subtopics",
+                f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}], got {names!r:.60}",
+                at=f"[{i}]",
+            )
     with replacing(Path(path)) as file:
         for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
             if one.kind in ("counts", "similarity"):
@@ -316,8 +318,9 @@ def judged_candidates(
     from structsvm.readers.run_features import candidates as pool
 
     if qrels.subtopic is None:
-        problem = "expected judgments by subtopic"
-        raise BadInput("qrels", problem, "read them with read_qrels(path, subtopics=True)")
+        raise BadInput(
+            "qrels", "expected judgments by subtopic", "read them with read_qrels(path, subtopics=True)"
+        )
     if not runs and texts is None:
         raise BadInput("runs, texts", "expected runs, texts of documents or both, got neither")
     pooled: dict[str, tuple[list[str], Float | None]] = {}
@@ -343,8 +346,10 @@ def judged_candidates(
         columns = {"texts": documents, "titles": heads, "ids": ids, "features": scores}
         _add(labelled, topic, columns, labels, names, relevant_only)
     if not labelled.sets:
-        problem = "expected a judged topic with candidates, got none: check the ids of topics and documents"
-        raise BadInput("qrels", problem)
+        raise BadInput(
+            "qrels",
+            "expected a judged topic with candidates, got none: check the ids of topics and documents",
+        )
     return labelled
 
 
@@ -369,8 +374,9 @@ def _parse_set(
         if "\\ud" in line.lower():  # a lone surrogate is not a character and could not be written
             json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        problem = f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
-        raise ValueError(problem) from None
+        raise ValueError(
+            f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
+        ) from None
     except (
         ValueError,
         RecursionError,
@@ -455,8 +461,11 @@ def _cosines(documents: list[dict[str, Any]]) -> Float:
             row = np.zeros(0)
         length = norm(row) if row.ndim == 1 and np.isfinite(row).all() else 0.0
         if not 0.0 < length < np.inf or (rows and row.shape != rows[0].shape):
-            expected = f"an embedding of {len(rows[0]) if rows else 'some'} numbers, not all 0"
-            raise _wrong(i, expected, document.get("embedding"))
+            raise _wrong(
+                i,
+                f"an embedding of {len(rows[0]) if rows else 'some'} numbers, not all 0",
+                document.get("embedding"),
+            )
         rows.append(row / length)
     # computed row by row in fixed order, because sums by BLAS depend on the processor
     unit = np.stack(rows)
@@ -473,8 +482,9 @@ def _name(value: object, field: str, numbered: dict[str, bool] | None = None) ->
         raise ValueError(f"{field}: expected a string or an integer, got {json.dumps(value)[:60]}")
     name = str(value)
     if numbered is not None and numbered.setdefault(name, isinstance(value, int)) != isinstance(value, int):
-        problem = f"{field}: expected either {name} or {name!r} in a set, got both; write them all as strings"
-        raise ValueError(problem)
+        raise ValueError(
+            f"{field}: expected either {name} or {name!r} in a set, got both; write them all as strings"
+        )
     return name
 
 
@@ -508,6 +518,8 @@ def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> It
             continue
         columns = line.split("\t")
         if len(columns) != n:
-            problem = f"expected {n} columns separated by tabs, got {len(columns)}: {line[:60]!r}"
-            raise BadInput(f"{path}:{number}", problem)
+            raise BadInput(
+                f"{path}:{number}",
+                f"expected {n} columns separated by tabs, got {len(columns)}: {line[:60]!r}",
+            )
         yield f"{path}:{number}", columns

@@ -81,9 +81,11 @@ def _check_categories(
     known = [name for name in table.names if name not in others]
     for name in categorical:
         if name not in known:
-            expected = f"expected feature columns of {path}, which are {name_some(known)}"
-            problem = f"{expected}, got {shorten(name)}"
-            raise BadInput("categorical", problem, did_you_mean(name, known))
+            raise BadInput(
+                "categorical",
+                f"expected feature columns of {path}, which are {name_some(known)}, got {shorten(name)}",
+                did_you_mean(name, known),
+            )
     return known
 
 
@@ -93,8 +95,11 @@ def _named(
     for name, words in values.items():
         words.discard("")
         if not 0 < len(words) <= _MOST:
-            problem = f"expected 1 to {_MOST:,} distinct values in {path}, got {len(words):,}"
-            raise BadInput("categorical", problem, value=name)
+            raise BadInput(
+                "categorical",
+                f"expected 1 to {_MOST:,} distinct values in {path}, got {len(words):,}",
+                value=name,
+            )
         if len(words) > max(20, n_rows // 2):
             warnings.warn(
                 f"{path}: column {name!r} has {len(words):,} distinct values in {n_rows:,} rows, from which "

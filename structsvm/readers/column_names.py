@@ -2,13 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import shorten
 from structsvm.common.names import QID
+from structsvm.common.tables.batches import Table
 from structsvm.common.tables.ids import NUMBER
 from structsvm.common.tables.roles import find_column, name_some, without_column
 
@@ -57,25 +58,25 @@ def name_roles(
 
 
 def choose_columns(
-    file: Path,
-    names: Sequence[str],
+    table: Table,
     *,
     features: Sequence[str] | None,
-    unused: Collection[str] = (),
     whose: str = "requested",
     words: Sequence[str] = (),
     **roles: Any,
 ) -> tuple[Named, tuple[str, ...]]:
     """Return the columns of the ``roles`` (see :func:`name_roles`) and of features; raise if one is missing or
-    ambiguous. By default, all columns without a role that are not in ``unused`` are features.
+    ambiguous. By default, all columns without a role are features, except the index of a frame.
     """
+    file, names = Path(table.source), table.names
     twice = sorted(name for name, n in Counter(names).items() if n > 1)
     if twice:
-        problem = f"expected each column once, got {shorten(twice[0])} twice"
-        raise BadInput(file, problem, _without_names(names))
+        raise BadInput(
+            file, f"expected each column once, got {shorten(twice[0])} twice", _without_names(names)
+        )
     named = name_roles(file, names, **roles, taken=(*(features or ()), *words))
     if features is None:
-        others = {*named, *words, *unused}
+        others = {*named, *words, *table.unused}
         chosen = tuple(name for name in names if name not in others)
         numbers = [name for name in chosen if _ROW_NUMBERS.fullmatch(name)]
         if numbers:
@@ -93,8 +94,11 @@ def choose_columns(
     known = set(names)
     missing = next((name for name in features if name not in known), None)
     if missing is not None:
-        problem = f"expected the {counted(feature=len(features))} {whose}, got no column {shorten(missing)}"
-        raise BadInput(file, f"{problem} among {name_some(names)}")
+        raise BadInput(
+            file,
+            f"expected the {counted(feature=len(features))} {whose}, got no column {shorten(missing)} among "
+            f"{name_some(names)}",
+        )
     return named, tuple(features)
 
 

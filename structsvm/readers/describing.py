@@ -86,22 +86,25 @@ def describe(path: AnyPath, **options: object) -> Description:
         raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, but it does not exist")
     if source.kind == "folder":
         held = sum(1 for _ in path.iterdir())
-        problem = f"expected a file, or the folder of a store, got a folder of {held} entries"
-        raise BadInput(path, problem, "describe one of them")
+        raise BadInput(
+            path,
+            f"expected a file, or the folder of a store, got a folder of {held} entries",
+            "describe one of them",
+        )
     if source.kind == "store":
         return _describe_queries(path, "store", readers.open_store(path))
     line = first_line(path)
     kind = kind_of(line)
     if not kind:
-        kinds = "LETOR text (lines '<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments (4 columns)"
-        got = f"got a file that begins {shorten(line[:200])}"
-        problem = f"expected {kinds}, JSON Lines or a table (.csv, .tsv, .parquet), {got}"
-        raise BadInput(path, problem)
+        raise BadInput(
+            path,
+            "expected LETOR text (lines '<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments (4 "
+            f"columns), JSON Lines or a table (.csv, .tsv, .parquet), got a file that begins {shorten(line[:200])}",
+        )
     if kind == "letor":
         return _describe_queries(path, "letor", readers.read_queries(path, **rows))
     if options:
-        problem = f"{', '.join(options)}: options of LETOR text, got a file of kind {kind!r}"
-        raise BadInput(path, problem)
+        raise BadInput(path, f"{', '.join(options)}: options of LETOR text, got a file of kind {kind!r}")
     return {"run": _describe_run, "qrels": _describe_qrels, "json-lines": _describe_json}[kind](path)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath, read_objects, shorten
-from structsvm.common.tables.arrays import id_texts
+from structsvm.common.tables.ids import id_texts
 from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers.qrels import Qrels
 
@@ -89,9 +89,11 @@ def read_feature_log(
     queries, documents = id_texts("qid", qids), id_texts("docid", hit_ids)
     for (query, document), n in Counter(zip(queries, documents, strict=True)).items():
         if n > 1:
-            problem = "expected each document of a query once, got it twice"
-            place = f"query {_shown(query)}, document {_shown(document)}"
-            raise BadInput(place, problem, "leave out repeated answers")
+            raise BadInput(
+                f"query {_shown(query)}, document {_shown(document)}",
+                "expected each document of a query once, got it twice",
+                "leave out repeated answers",
+            )
     names = list(dict.fromkeys(name for row in rows for name in row))
     X = np.array([[row.get(name, np.nan) for name in names] for row in rows], dtype=np.float64)
     if isinstance(unmatched, Mapping) and (unknown := [name for name in unmatched if name not in names]):
@@ -101,8 +103,11 @@ def read_feature_log(
             X[np.isnan(X[:, j]), j] = 0.0
     grades = {} if qrels is None else qrels.to_dict()
     if qrels is not None and not grades.keys() & set(queries):
-        problem = "expected judgments of at least one query of the answers, got none"
-        raise BadInput("qrels", problem, f"a query of the answers is {queries[0]!r:.60}")
+        raise BadInput(
+            "qrels",
+            "expected judgments of at least one query of the answers, got none",
+            f"a query of the answers is {queries[0]!r:.60}",
+        )
     y = [max(0, grades.get(q, {}).get(d, 0)) for q, d in zip(queries, documents, strict=True)]
     return rows_in_groups(X, np.array(y, dtype=np.float64), grouping, np.array(documents), tuple(names))
 
@@ -125,8 +130,10 @@ def _single(pairs: Iterable[Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         if "responses" in answer:
             answers = _part(answer, "responses", list, f"query {_shown(qid)}")
             if not isinstance(qid, (tuple, list)) or len(qid) != len(answers):
-                problem = f"expected a list of query ids, one for each of the {len(answers)} responses, got {qid!r:.60}"
-                raise BadInput("answers", problem)
+                raise BadInput(
+                    "answers",
+                    f"expected a list of query ids, one for each of the {len(answers)} responses, got {qid!r:.60}",
+                )
             yield from _single(zip(qid, answers, strict=True))
         elif isinstance(qid, (bool, np.bool_)) or not isinstance(qid, (str, int, float, np.generic)):
             raise BadInput("answers", f"expected query ids as text or numbers, got {qid!r:.60}")
@@ -164,8 +171,11 @@ class _Reader:
             or (isinstance(shards, Mapping) and shards.get("failed"))
             or (isinstance(header, Mapping) and header.get("partialResults"))
         ):
-            problem = "expected a complete answer, got one that timed out or lacks shards"
-            raise BadInput(place, problem, "search again, or leave it out")
+            raise BadInput(
+                place,
+                "expected a complete answer, got one that timed out or lacks shards",
+                "search again, or leave it out",
+            )
         if "hits" in answer:
             for hit in _part(_part(answer, "hits", dict, place), "hits", list, place):
                 document, where = self._document(hit, "_id", place, "")
@@ -183,10 +193,11 @@ class _Reader:
             raise BadInput(place, f"expected each hit to be an object, got {hit!r:.60}")
         value = hit.get(key)
         if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-            problem = (
-                f"expected a document id {key!r}, got {value!r:.60} among {', '.join(map(repr, hit)):.80}"
+            raise BadInput(
+                place,
+                f"expected a document id {key!r}, got {value!r:.60} among {', '.join(map(repr, hit)):.80}",
+                remedy,
             )
-            raise BadInput(place, problem, remedy)
         return value, f"{place}, document {_shown(value)}"
 
     def _logged(self, hit: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
@@ -197,8 +208,11 @@ class _Reader:
         logged = [entry for entry in entries if isinstance(entry, Mapping) and self._log in entry]
         if not logged:
             names = [name for entry in entries if isinstance(entry, Mapping) for name in entry]
-            problem = f"expected fields._ltrlog with {self._log!r}, got {names!r:.80}"
-            raise BadInput(place, problem, "{log} is the name in log_specs of the request")
+            raise BadInput(
+                place,
+                f"expected fields._ltrlog with {self._log!r}, got {names!r:.80}",
+                "{log} is the name in log_specs of the request",
+            )
         for feature in _part(logged[0], self._log, list, place):
             name = _part(feature, "name", str, place)
             if name != "extra_logging":
@@ -224,9 +238,11 @@ class _Reader:
             name, equals, value = part.strip().rpartition(self._equals)
             if part.strip():
                 if not (equals and name):
-                    form = f"a{self._equals}1.0{self._comma}b{self._equals}2.0"
-                    remedy = "give {separators}, csvKeyValueDelimiter and csvFeatureSeparator of the request"
-                    raise BadInput(place, f"expected {_SOLR} as {form}, got {shorten(part)}", remedy)
+                    raise BadInput(
+                        place,
+                        f"expected {_SOLR} as a{self._equals}1.0{self._comma}b{self._equals}2.0, got {shorten(part)}",
+                        "give {separators}, csvKeyValueDelimiter and csvFeatureSeparator of the request",
+                    )
                 yield name, value
 
 
@@ -241,6 +257,7 @@ def _values(features: Iterable[tuple[str, Any]], place: str) -> dict[str, float]
                 raise ValueError("float() accepts 1_000")
             values[name] = np.nan if value is None else float(value)
         except (TypeError, ValueError, OverflowError):
-            problem = f"expected a number for the feature {shorten(name)}, got {value!r:.60}"
-            raise BadInput(place, problem) from None
+            raise BadInput(
+                place, f"expected a number for the feature {shorten(name)}, got {value!r:.60}"
+            ) from None
     return values

@@ -5,15 +5,12 @@ the second parses directly into the arrays that are returned. The kernels are in
 :mod:`structsvm.readers.letor_scanner`.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -21,7 +18,7 @@ from scipy import sparse as scipy_sparse
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import MAX_LINE_BYTES, AnyPath, decode, read_lines, read_text, replacing, shorten
-from structsvm.common.machine import count_threads, memory_bytes
+from structsvm.common.machine import count_threads, map_in_threads, memory_bytes
 from structsvm.common.tables.ids import IdColumn, settled
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_ids, rows_in_groups
@@ -33,8 +30,6 @@ _CHUNK_BYTES = 1 << 21
 _LONGEST_ID = 1024
 """Maximum number of bytes of a query id, as in TREC files."""
 _MAX_COLUMN = 2**31 - 1
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 def read_letor(
@@ -216,8 +211,11 @@ def _check_word(word: object, what: str) -> str:
         raw = b""
     # as bytes, since only ASCII white space ends a word when read
     if b"#" in raw or b"\0" in raw or raw.startswith(b"\xef\xbb\xbf") or raw.split() != [raw]:
-        expected = "expected a word of text without ASCII white space, '#' or NUL"
-        raise BadInput(f"{what} {text!r:.80}", expected, "remove them: LETOR text has no quotes")
+        raise BadInput(
+            f"{what} {text!r:.80}",
+            "expected a word of text without ASCII white space, '#' or NUL",
+            "remove them: LETOR text has no quotes",
+        )
     if what == "query id" and len(raw) > _LONGEST_ID:
         raise BadInput(f"{what} {text!r:.80}", f"expected at most {_LONGEST_ID} bytes, got {len(raw)}")
     return text
@@ -268,7 +266,7 @@ class Options:
     n_jobs: int
     with_grade: bool = True
 
-    def with_grade_of(self, block: Block) -> Options:
+    def with_grade_of(self, block: Block) -> Self:
         """Return the options for a file; its first row shows whether rows have grades."""
         _, line = next(block.rows(), (0, b"0"))
         if self.with_qid:
@@ -350,7 +348,9 @@ def is_sparse(options: Options, size: Size) -> bool:
 def measure(block: Block, options: Options) -> Size:
     """Count the rows and values in the text of a block and of each of its chunks."""
     chunks = _cut(block)
-    chunk_counts = _share(lambda chunk: scanner.count_rows(block.text, *chunk), chunks, options.n_jobs)
+    chunk_counts = map_in_threads(
+        lambda chunk: scanner.count_rows(block.text, *chunk), chunks, options.n_jobs
+    )
     counts = np.array(chunk_counts, dtype=np.int64).reshape(-1, 3)
     if options.with_qid:
         counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon per row belongs to qid
@@ -398,8 +398,12 @@ def _check_dense_size(block: Block, options: Options, size: Size) -> None:
         f"{memory_bytes() / 1e9:.0f} GB"
     )
     if size.n_stated >= SPARSE_BELOW * size.n_rows * size.width:
-        remedy = "convert it to a store, which is mapped from disk, or specify {dtype=float32}"
-        raise TooWide(block.path, problem, remedy, width=size.width)
+        raise TooWide(
+            block.path,
+            problem,
+            "convert it to a store, which is mapped from disk, or specify {dtype=float32}",
+            width=size.width,
+        )
     X = rows.X
     row = int(np.searchsorted(X.indptr, int(X.indices.argmax()), side="right")) - 1 if X.nnz else 0
     highest = int(X.indices.max()) + options.base if X.nnz else 0
@@ -461,7 +465,7 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
                 return outcome, rare[: outcome.n_rare]
             rare = np.empty((4 * rare.shape[0], 3), dtype=np.int64)
 
-    outcomes = _share(work, range(len(size.chunks)), options.n_jobs)
+    outcomes = map_in_threads(work, range(len(size.chunks)), options.n_jobs)
     faults = [(o.at, o.code) for o, _ in outcomes if o.code != scanner.OK]
     for _, rare in outcomes:
         for at, end, target in rare.tolist():
@@ -523,8 +527,11 @@ def _cut(block: Block) -> list[tuple[int, int]]:
             feeds = np.flatnonzero(text[first : first + _CHUNK_BYTES - 1] == 10)
             begun = first + int(feeds[-1]) + 1 if feeds.size else first
             if end is None or end - begun > MAX_LINE_BYTES + 1:
-                expected = f"expected lines of at most {MAX_LINE_BYTES} bytes"
-                raise BadInput(block.line(begun), f"{expected}, got a longer one", "is this a text file?")
+                raise BadInput(
+                    block.line(begun),
+                    f"expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one",
+                    "is this a text file?",
+                )
         edges.append(end)
     return list(pairwise(edges))
 
@@ -541,14 +548,6 @@ def _line_end(text: scanner.Bytes, at: int, limit: int) -> int | None:
     return None
 
 
-def _share(work: Callable[[_T], _R], items: Iterable[_T], n_threads: int) -> list[_R]:
-    items = list(items)
-    if n_threads == 1 or len(items) == 1:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(work, items))
-
-
 def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
     where = "query_sizes"
     if isinstance(sizes, (str, PathLike)):
@@ -557,14 +556,18 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
         for number, line in read_lines(Path(sizes)):
             for word in line.split():
                 if not (word.isascii() and word.isdecimal() and len(word) <= 18):
-                    problem = f"expected the number of rows of each query, got {shorten(word)}"
-                    raise BadInput(f"{where}:{number}", problem)
+                    raise BadInput(
+                        f"{where}:{number}", f"expected the number of rows of each query, got {shorten(word)}"
+                    )
                 read.append(int(word))
         sizes = read
     lengths = np.asarray(list(sizes), dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != n_rows:
-        got = f"got {lengths.size} sizes that add up to {lengths.sum()}"
-        raise BadInput(where, f"expected positive sizes that add up to the {n_rows} rows of {path}, {got}")
+        raise BadInput(
+            where,
+            f"expected positive sizes that add up to the {n_rows} rows of {path}, got {lengths.size} sizes that add "
+            f"up to {lengths.sum()}",
+        )
     return np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
 
 
@@ -573,9 +576,12 @@ def _strings(block: Block, at: Int, length: scanner.Lengths) -> NDArray[np.str_]
     width = max(1, int(length.max()))
     needed = 4.0 * width * at.shape[0]
     if needed > memory_bytes():
-        got = f"got one of {width} bytes, which makes {needed / 1e9:.0f} GB for all {at.shape[0]} rows"
-        problem = f"expected comments short enough for an array of docids, {got}"
-        raise BadInput(block.line(int(at[length.argmax()])), problem, "shorten it")
+        raise BadInput(
+            block.line(int(at[length.argmax()])),
+            f"expected comments short enough for an array of docids, got one of {width} bytes, which makes "
+            f"{needed / 1e9:.0f} GB for all {at.shape[0]} rows",
+            "shorten it",
+        )
     points = np.zeros((at.shape[0], width), dtype=np.uint32)
     if scanner.copy_ascii(block.text, at, length, points):
         return points.view(f"<U{width}").ravel()

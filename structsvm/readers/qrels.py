@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath
-from structsvm.common.tables.arrays import id_texts
+from structsvm.common.tables.ids import id_texts
 from structsvm.protocols import Int
 from structsvm.queries import refuse_first
 from structsvm.readers import trec

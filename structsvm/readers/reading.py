@@ -60,12 +60,16 @@ def read_queries(path: AnyPath, **options: Any) -> QueryData:
     if in_folder:
         optional = options.pop("label", "") is None
         if options:
-            problem = f"{', '.join(options)}: options for reading text, got a store"
-            raise BadInput(source.path, problem, "pass them when converting")
+            raise BadInput(
+                source.path,
+                f"{', '.join(options)}: options for reading text, got a store",
+                "pass them when converting",
+            )
         data = open_store(source)
         if data.y is None and not optional:
-            problem = "expected labels, got a store without labels"
-            raise BadInput(source.path, problem, "convert rows with labels")
+            raise BadInput(
+                source.path, "expected labels, got a store without labels", "convert rows with labels"
+            )
         return data
     from structsvm.readers.letor import read_letor  # imported late: it loads compiled code
 

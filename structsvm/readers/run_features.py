@@ -74,8 +74,11 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     grades = _grades_by_topic(qrels)
     ranked = rows_of_topics(run)
     if not grades.keys() & ranked.keys():
-        which = f"the judged topics are {_few(qrels.topics)}, the ranked ones {_few(run.topics)}"
-        raise BadInput(f"run {run.tag!r}", "expected at least one judged topic, got none", which)
+        raise BadInput(
+            f"run {run.tag!r}",
+            "expected at least one judged topic, got none",
+            f"the judged topics are {_few(qrels.topics)}, the ranked ones {_few(run.topics)}",
+        )
     y: list[float] = []
     s: list[float] = []
     known: list[bool] = []
@@ -150,8 +153,9 @@ class Candidates(ByTopic):
         """Rank the candidates by ``scores``, shape (n_rows,), finite or NaN; NaN leaves a candidate out."""
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (self.n_rows,):
-            problem = f"expected one for each of the {self.n_rows} rows, got shape {values.shape}"
-            raise BadInput("scores", problem)
+            raise BadInput(
+                "scores", f"expected one for each of the {self.n_rows} rows, got shape {values.shape}"
+            )
         retrieved = ~np.isnan(values)
         return Run.from_arrays(self.qid[retrieved], self.docid[retrieved], values[retrieved], tag=tag)
 
@@ -214,8 +218,10 @@ def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> 
         for topic, here in rows_of_topics(run).items():
             ranges.setdefault(topic, []).append((r, here))
     if qrels is not None and not grades.keys() & ranges.keys():
-        got = f"got those of {_few(qrels.topics)}"
-        raise BadInput("qrels", f"expected judgments of the runs' topics {_few(list(ranges))}, {got}")
+        raise BadInput(
+            "qrels",
+            f"expected judgments of the runs' topics {_few(list(ranges))}, got those of {_few(qrels.topics)}",
+        )
     docid: list[str] = []
     y: list[float] = []
     blocks: list[Float] = []
@@ -242,8 +248,9 @@ def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> 
 
 def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
     if qrels.subtopic is not None:
-        problem = "expected one grade per document, got judgments by subtopic"
-        raise BadInput("qrels", problem, "read the ad hoc judgments")
+        raise BadInput(
+            "qrels", "expected one grade per document, got judgments by subtopic", "read the ad hoc judgments"
+        )
     return qrels.to_dict()
 
 
@@ -253,8 +260,12 @@ def runs_by_name(runs: Run | Runs) -> dict[str, Run]:
         for name, run in runs.items():
             if not isinstance(run, Run):
                 code = "Run.from_dict({topic: {document: score}})" if isinstance(run, Mapping) else ""
-                problem = f"expected a Run for {str(name)!r:.40}, got {type(run).__name__}"
-                raise BadInput("runs", problem, "convert it to a Run", code=code)
+                raise BadInput(
+                    "runs",
+                    f"expected a Run for {str(name)!r:.40}, got {type(run).__name__}",
+                    "convert it to a Run",
+                    code=code,
+                )
         return {str(name): run for name, run in runs.items()}
     used: Counter[str] = Counter()
     named: dict[str, Run] = {}

@@ -222,9 +222,12 @@ def read_run(
     if by == "rank":
         if (bad := np.isnan(stated)).any():
             row = int(bad.argmax())
-            whose = f"{trec.shown(documents[row])} of topic {trec.shown(topics[code[row]])}"
-            problem = f"expected an integer as rank of {whose}, got something else"
-            raise BadInput(path, problem, "order by the scores")
+            raise BadInput(
+                path,
+                f"expected an integer as rank of {trec.shown(documents[row])} of topic "
+                f"{trec.shown(topics[code[row]])}, got something else",
+                "order by the scores",
+            )
         scores = -stated
     elif n := _contradicted(code, stated, documents, scores):
         warn_user(

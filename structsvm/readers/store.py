@@ -6,8 +6,6 @@ checks the sizes, the checksums of arrays of up to 8 MB, and the boundaries of q
 compiled code relies; ``check_store`` reads everything.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -16,7 +14,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -100,8 +98,9 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], querie
     arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
     data = _data(path, meta, arrays)
     if _read_meta(path) != meta:  # including checksums, so that all arrays belong to one store
-        problem = "expected a store that is not replaced while it is opened, got a new one"
-        raise BadInput(path, problem, "open it again")
+        raise BadInput(
+            path, "expected a store that is not replaced while it is opened, got a new one", "open it again"
+        )
     return meta, arrays, data
 
 
@@ -264,8 +263,9 @@ class StoreWriter:
             raise BadInput("dtype", "expected float32 or float64", value=self.dtype)
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
-            problem = f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
-            raise BadInput("feature_names", problem)
+            raise BadInput(
+                "feature_names", f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
+            )
         self._part: Path  # set on entering the ``with`` block
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
@@ -275,7 +275,7 @@ class StoreWriter:
         self._docid_width = 0  # docids are not stored if all are empty
         self._n_rows = self._n_stored = 0
 
-    def __enter__(self) -> StoreWriter:
+    def __enter__(self) -> Self:
         self._target = place_of(self.path)
         try:
             part = new_part(self._target)
@@ -317,12 +317,15 @@ class StoreWriter:
         sizes = np.asarray(sizes, dtype=np.int64)
         query_ids = np.asarray(query_ids)
         if scipy_sparse.issparse(X) != self.sparse:
-            problem = f"expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
-            raise BadInput("X", problem)
+            raise BadInput(
+                "X", f"expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
+            )
         if X.shape[1] != self.n_features or y.shape != (n,) or sizes.sum() != n or (sizes < 1).any():
-            got = f"got {X.shape}, {y.shape[0]} labels and sizes that add up to {sizes.sum()}"
-            problem = f"expected {self.n_features} features, one label per row, and sizes >= 1 of all queries, {got}"
-            raise BadInput("X", problem)
+            raise BadInput(
+                "X",
+                f"expected {self.n_features} features, one label per row, and sizes >= 1 of all queries, got "
+                f"{X.shape}, {y.shape[0]} labels and sizes that add up to {sizes.sum()}",
+            )
         if query_ids.shape != sizes.shape:
             raise BadInput("query_ids", f"expected {sizes.shape[0]}, one per query, got {query_ids.shape[0]}")
         for name, given in (("docid", docid is not None), ("y", labelled), ("order", order is not None)):
@@ -349,8 +352,9 @@ class StoreWriter:
                 self._write("y", y)
             if order is not None:
                 if np.shape(order) != (n,):
-                    problem = f"expected each of the {n} rows once, got shape {np.shape(order)}"
-                    raise BadInput("order", problem)
+                    raise BadInput(
+                        "order", f"expected each of the {n} rows once, got shape {np.shape(order)}"
+                    )
                 self._write("order", np.asarray(order, dtype=np.int64))
             if docid is not None:
                 # the final width is known only at the end; until then each piece is saved with its own width
@@ -508,11 +512,13 @@ def place_of(path: Path) -> Path:
     except OSError as error:
         raise OSError(error.errno, f"cannot write here ({error.strerror})", str(path)) from error
     if place.exists() and not is_store(place):
-        problem = f"{path}: expected a new name or a store to replace, got another file or folder; choose another name"
-        raise FileExistsError(problem)
+        raise FileExistsError(
+            f"{path}: expected a new name or a store to replace, got another file or folder; choose another name"
+        )
     if others := _no_part_of(place):
-        problem = f"{path}: expected a store to replace, got {others[0]!r} beside its files; move it away"
-        raise FileExistsError(problem)
+        raise FileExistsError(
+            f"{path}: expected a store to replace, got {others[0]!r} beside its files; move it away"
+        )
     return place
 
 
@@ -664,8 +670,9 @@ def _check_ascending(X: Any) -> None:
         falls = start + 1 + np.flatnonzero(chunk[1:] <= chunk[:-1])
         inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins at the index
         if inside.any():
-            problem = "expected the columns of a row in order, each once"
-            raise BadInput("indices", problem, at=f"[{falls[inside][0]}]")
+            raise BadInput(
+                "indices", "expected the columns of a row in order, each once", at=f"[{falls[inside][0]}]"
+            )
 
 
 def _check_text(name: str, words: NDArray[Any] | None) -> None:
@@ -693,5 +700,6 @@ def naming(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        told = f"store not written, an earlier store is unchanged ({error.strerror})"
-        raise OSError(error.errno, told, str(path)) from error
+        raise OSError(
+            error.errno, f"store not written, an earlier store is unchanged ({error.strerror})", str(path)
+        ) from error

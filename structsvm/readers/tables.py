@@ -38,7 +38,7 @@ from structsvm.queries import (
     value_at,
     warn_user,
 )
-from structsvm.readers.column_names import Named, choose_columns
+from structsvm.readers.column_names import choose_columns
 from structsvm.readers.letor import check_fill
 from structsvm.readers.query_writers import query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of
@@ -276,48 +276,38 @@ def layout_of(
 ) -> Layout:
     """Check the names and types of columns before any row is read, and return them as a layout."""
     check_fill(fill)
-    chosen = None if features is None else tuple(features)
     first, narrow = tables[0].source, all(table.kinds for table in tables)
-    found: Named | None = None
+    options: dict[str, Any] = {"label": label, "qid": qid, "docid": docid, "words": words}
+    found, chosen = choose_columns(tables[0], features=features, **options)
+    whose = "requested" if features is not None else f"of {first}"
     for table in tables:
-        whose = "requested" if features is not None else f"of {first}"
-        named, own = choose_columns(
-            Path(table.source),
-            table.names,
-            label=label,
-            qid=qid,
-            docid=docid,
-            features=chosen,
-            unused=table.unused,
-            whose=whose,
-            words=words,
-        )
-        if found is None:
-            found, chosen = named, own
-        assert chosen is not None, "columns of the first file"
+        named, _ = choose_columns(table, features=chosen, whose=whose, **options)
         expected = {*found, *chosen, *words, *table.unused}
         further = [] if features is not None else [name for name in table.names if name not in expected]
         if further or named != found:
             more = [*further, *(name for name in named if name not in (*found, None))]
             lacking = next((name for name in found if name not in named), None)
             what = f"an additional column {more[0]!r}" if more else f"no column {lacking!r}"
-            remedy = "write all files with the same columns, or name the columns to read with {features}"
-            raise BadInput(Path(table.source), f"expected the columns of {first}, got {what}", remedy)
+            raise BadInput(
+                Path(table.source),
+                f"expected the columns of {first}, got {what}",
+                "write all files with the same columns, or name the columns to read with {features}",
+            )
         remedy = "name the columns to read with {features}, or, in train, columns of words with --categorical"
         columns = [(name, repr(name), remedy) for name in chosen]
         columns += [] if found.label is None else [(found.label, f"{found.label!r} of labels", "")]
         kinds = table.kinds or {}
         for name, column, remedy in columns:
             if name in kinds and not is_number(kinds[name]):
-                problem = f"expected numbers in the column {column}, got {kinds[name]}"
-                raise BadInput(Path(table.source), problem, remedy)
+                raise BadInput(
+                    Path(table.source), f"expected numbers in the column {column}, got {kinds[name]}", remedy
+                )
         narrow = narrow and all(pa.types.is_floating(kinds[n]) and kinds[n].bit_width <= 32 for n in chosen)
     if all(table.n_rows == 0 for table in tables):
         raise BadInput(Path(first), "expected rows, got none")
-    assert found is not None, "there is at least one file"
-    assert chosen is not None, "there is at least one file"
-    kind = np.dtype(np.float32 if narrow else np.float64)
-    return Layout(*found, chosen, kind, fill, label is not None, tuple(words))
+    return Layout(
+        *found, chosen, np.dtype(np.float32 if narrow else np.float64), fill, label is not None, tuple(words)
+    )
 
 
 class _Rows(NamedTuple):
@@ -336,15 +326,18 @@ def _rows_of(batch: Batch, layout: Layout) -> _Rows:
     if layout.fill is not None:
         X[np.isnan(X)] = layout.fill
     if (bad := first_beyond(X, missing=layout.fill is not None)) is not None:
-        remedy = "specify a value for missing features with {fill}" if np.isnan(X[bad]) else ""
-        raise batch.wrong(bad[0], layout.features[bad[1]], "a finite number", value_at(X, *bad), remedy)
+        raise batch.wrong(
+            bad[0],
+            layout.features[bad[1]],
+            "a finite number",
+            value_at(X, *bad),
+            "specify a value for missing features with {fill}" if np.isnan(X[bad]) else "",
+        )
     y = None
     if layout.label is not None:
         y = numbers(batch, layout.label, "a finite label", "drop the row or grade it")
         wrong = ~np.isfinite(y) if layout.needs_labels else np.isinf(y)
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise batch.wrong(row, layout.label, "a finite label", f"{y[row]}", "drop the row or grade it")
+        batch.refuse_first(wrong, layout.label, "a finite label", y, "drop the row or grade it")
     qid = None if layout.qid is None else ids(batch, layout.qid, "a query id")
     docid = None if layout.docid is None else ids(batch, layout.docid, "the id of a document")
     return _Rows(X, y, qid, docid, {name: texts(batch, name) for name in layout.words})

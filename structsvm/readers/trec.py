@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import AnyPath, read_blocks, replacing, shorten
 from structsvm.common.frames import frame as pandas_frame
-from structsvm.common.tables.arrays import id_texts
-from structsvm.common.tables.ids import IdColumn
+from structsvm.common.tables.ids import IdColumn, id_texts
 from structsvm.common.tables.roles import column_of
 from structsvm.protocols import Int
 
@@ -131,9 +130,7 @@ def columns_of(frame: object, **named: str | None) -> list[Any]:
         for role, name in chosen.items():
             if role in _NUMBERS:
                 columns.append(values := numbers(batch, name, f"a {role}"))
-                if (wrong := ~np.isfinite(values)).any():
-                    row = int(wrong.argmax())
-                    raise batch.wrong(row, name, f"a finite {role}", f"{values[row]}")
+                batch.refuse_first(~np.isfinite(values), name, f"a finite {role}", values)
             else:
                 column = IdColumn("frame", name)
                 array = look(column, ids(batch, name, f"the id of a {_CALLED[role]}"), batch)
@@ -281,8 +278,11 @@ def number_topics(topic: Any, docid: ArrayLike, values: Any, name: str) -> tuple
     topics = id_texts("topic", topic, what="the id of a topic", empty=True, as_written=True)
     documents = id_texts("docid", docid, what="the id of a document", empty=True, as_written=True)
     if values.ndim != 1 or not len(topics) == len(documents) == len(values):
-        got = f"got shape {values.shape} with {len(topics)} topics and {len(documents)} docids"
-        raise BadInput(name, f"expected one for each row, {got}")
+        raise BadInput(
+            name,
+            f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
+            "docids",
+        )
     index = Numbering()
     code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
     return list(index), code, documents
@@ -305,9 +305,11 @@ def once_each(
         for i in range(first, last):
             if keys[i] in seen and duplicates == "error":
                 docid = keys[i] if isinstance(keys[i], str) else keys[i][0]
-                got = f"got {shown(docid)} twice in topic {shown(topics[t])}"
-                remedy = "pass {duplicates='best'} to keep " + best
-                raise BadInput("docid", f"expected each document once per topic, {got}", remedy)
+                raise BadInput(
+                    "docid",
+                    f"expected each document once per topic, got {shown(docid)} twice in topic {shown(topics[t])}",
+                    "pass {duplicates='best'} to keep " + best,
+                )
             keep[i] = keys[i] not in seen
             seen.add(keys[i])
     if keep.all():
@@ -326,8 +328,9 @@ def check_words(words: list[Any], name: str) -> list[str]:
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
         if data.split() != [data] or b"\0" in data or len(data) > _LONGEST:
-            problem = f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
-            raise BadInput(name, problem)
+            raise BadInput(
+                name, f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
+            )
     return texts
 
 

@@ -364,7 +364,7 @@ def test_users_and_probabilities_of_tables(tmp_path, monkeypatch):
         assert Counter(zip(users[0], sums[0], strict=True)) == Counter(zip(users[1], sums[1], strict=True))
     refused("cluster: expected the column of the session too", read_table, frame, cluster="user")
     frame.loc[3, "p"] = 0.0
-    with pytest.raises(BadInput, match=r"table: row 3, column 'p': expected a number in \(0, 1\], got 0.0"):
+    with pytest.raises(BadInput, match=r"table: row 3, column 'p': expected a number in \(0, 1\], got 0"):
         read_table(frame, session="session", probability="p")
 
 

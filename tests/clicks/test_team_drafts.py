@@ -183,7 +183,8 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
             SEARCH,
             None,
             "table: expected a column 'impression' for the impression, got 'search', 'rank', 'doc', 'team', 'clicked'; "
-            r"rename it to a usual name \(impression, impression_id, list, list_id\), or specify columns=",
+            r"rename it to a usual name \(impression, impression_id, list, list_id\), or name it with columns=, such "
+            "as impression=NAME",
         ),
         (
             SEARCH.rename(columns={"doc": "sku"}),
@@ -193,7 +194,7 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
         (
             SEARCH,
             {"impression": "other"},
-            "table: expected a column 'other' for the impression, .*, or specify columns=",
+            "table: expected a column 'other' for the impression, .*, or name it with columns=",
         ),
         (SEARCH, {"list": "search"}, r"columns: expected some of impression, document, .*, got 'list'"),
     ],

@@ -9,6 +9,7 @@ import unicodedata
 import warnings
 from contextlib import redirect_stdout
 from io import StringIO
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from structsvm import StructuralRanker
+from structsvm import StructuralRanker, load
 from structsvm.cli import main
 from structsvm.clicks import read_table, read_team_draft_table, tables as click_tables
 from structsvm.common.checks import BadInput
@@ -136,6 +137,29 @@ def stored(convert, source, folder):
     return open_store(folder / "t.store")
 
 
+def piped(read, path):
+    """Return what is read from a pipe through which a file flows."""
+    pipe = path.with_name("pipe")
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_bytes(path.read_bytes()))
+    writer.start()
+    try:
+        return read(pipe)
+    finally:
+        writer.join()
+        pipe.unlink()
+
+
+def trained(csv, words, folder):
+    """Return the distinct ids if ``train`` counts as many queries; each has a row with another label."""
+    rows = "".join(f'"{word}",{k},{k}\n' for word in words for k in (0, 1))
+    csv.write_text("qid,label,x\n" + rows)
+    if main(["train", str(csv), "-o", str(folder / "t.npz"), "--loss", "roc"]):
+        raise BadInput(csv, "refused")
+    expected = list(dict.fromkeys(twin(words)))
+    return expected[: load(folder / "t.npz").training_data_["n_queries"]]
+
+
 def doors(words, folder, rng):
     """Return the doors through which rows of words enter as ids of queries."""
     rows = list(enumerate(words))
@@ -176,6 +200,7 @@ def doors(words, folder, rng):
         "run": lambda: topics(Run, qid=words, docid=[f"d{k}" for k in numbers], score=-numbers),
         "scores of predict": lambda: predicted(csv, folder),
         "evaluate": lambda: evaluated(csv, folder),
+        "train": lambda: trained(folder / "train.csv", words, folder),
         "candidate sets": lambda: candidate_sets(words, folder),
         "feature log": lambda: read_feature_log(
             [(word, {"response": {"docs": [{"id": k, "[features]": f"x={k}"}]}}) for k, word in rows],
@@ -185,6 +210,7 @@ def doors(words, folder, rng):
     if all(word and word == "".join(word.split()) for word in words):
         (folder / "t.txt").write_text("".join(f"0 qid:{word} 1:{k}\n" for k, word in rows))
         found["letor"] = lambda: read_letor(folder / "t.txt")
+        found["letor through a pipe"] = lambda: piped(read_letor, folder / "t.txt")
         found["store of letor"] = lambda: stored(
             lambda source, path: convert_letor(source, path, block_bytes=64), folder / "t.txt", folder
         )
@@ -228,7 +254,7 @@ def events(words, folder):
         + "".join(f'q,"{word}",{k + 1},{k % 2}\n' for k, word in enumerate(words))
     )
     lists = [
-        {"list": k, "rank": r, "document": f"{k}{r}", "team": t, "clicked": r, "query": word}
+        {"list": k, "rank": r, "document": f"{k}{r}", "team": t, "clicked": r, "query": word, "user": word}
         for k, word in enumerate(words)
         for r, t in enumerate("xy")
     ]
@@ -236,9 +262,15 @@ def events(words, folder):
     duels = {"a": words, "b": ["99"] * n, "winner": ["a"] * n}
     return {
         "clicks": lambda: read_table(folder / "t.csv").docid.tolist(),
-        "team drafts": lambda: [
-            str(one.query) for one in read_team_draft_table(pd.DataFrame(lists)).log.impressions if one.query
-        ],
+        "clicks through a pipe": lambda: piped(read_table, folder / "t.csv").docid.tolist(),
+        **{
+            f"{role} of team drafts": lambda role=role: [
+                str(name)
+                for one in read_team_draft_table(pd.DataFrame(lists)).log.impressions
+                if (name := getattr(one, role)) is not None
+            ]
+            for role in ("query", "user")
+        },
         "questions": lambda: [one for one in read_votes(votes).questions if one],
         "judges": lambda: [one for one in read_votes(votes).judges if one],
         "models": lambda: read_votes(duels).models,

@@ -149,8 +149,11 @@ def cross_validate_fusion(
     check_whole("folds", folds, 2)
     check_selection(selection)
     if known.n_topics < (fewest := max(folds, FEWEST)):
-        problem = f"expected judgments of at least {fewest} topics of the runs for {folds} folds"
-        raise BadInput("qrels", f"{problem}, got {known.n_topics}", "judge more topics, or use fewer folds")
+        raise BadInput(
+            "qrels",
+            f"expected judgments of at least {fewest} topics of the runs for {folds} folds, got {known.n_topics}",
+            "judge more topics, or use fewer folds",
+        )
     judgments = qrels.to_dict()
     qrels = Qrels.from_dict({topic: judgments[topic] for topic in known.topics.tolist()})
     grid = np.unique([float(C) for C in Cs])

@@ -1,11 +1,12 @@
 """The common form of tables of every kind: batches of rows whose columns are Arrow arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
@@ -34,7 +35,15 @@ class Batch:
             got = shorten(cell) if cell.strip() else "an empty cell"
         return BadInput(where, f"{start}column {shorten(name)}: expected {expected}, got {got}", remedy)
 
-    def first(self, n: int) -> Batch:
+    def refuse_first(
+        self, wrong: NDArray[np.bool_], name: str, expected: str, values: NDArray[Any], remedy: str = ""
+    ) -> None:
+        """Raise for the first row whose value in a column is wrong."""
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise self.wrong(row, name, expected, f"{values[row]:g}", remedy)
+
+    def first(self, n: int) -> Self:
         """Return the first ``n`` rows."""
         return replace(self, columns={name: one.slice(0, n) for name, one in self.columns.items()}, n=n)
 

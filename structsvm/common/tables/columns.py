@@ -19,7 +19,6 @@ from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch
 from structsvm.common.tables.ids import NAN, NO_ID, NUMBER, IdColumn, first_inexact
 from structsvm.common.tables.text import arrow_text, is_text
-from structsvm.common.tables.times import UNITS, seconds
 from structsvm.protocols import Float
 
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -91,8 +90,9 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
         values, known = to_numpy(array)
         values = values if known is None else np.where(known, values, np.nan)
         if (bad := first_inexact(values)) is not None:
-            remedy = bad[1] or "write ids as integers or text"
-            raise batch.wrong(bad[0], name, what, f"{values[bad[0]]}", remedy)
+            raise batch.wrong(
+                bad[0], name, what, f"{values[bad[0]]}", bad[1] or "write ids as integers or text"
+            )
         known = ~np.isnan(values)
         array = to_arrow(np.where(known, values, 0).astype(np.int64), known)
     elif types.is_string(kind):
@@ -269,8 +269,9 @@ def _times_of_words(batch: Batch, name: str, array: Any, unit: int | None) -> tu
             try:
                 values[row], counted[row] = time_of(word)
             except ValueError:
-                expected = "numbers or times such as 2026-03-01T12:00"
-                raise batch.wrong(row, name, expected, shorten(word)) from None
+                raise batch.wrong(
+                    row, name, "numbers or times such as 2026-03-01T12:00", shorten(word)
+                ) from None
     own, unit, other = seconds(np.where(counted, values, np.nan), unit)
     return np.where(counted, _in_one_unit(batch, name, own, unit, other), values), unit
 
@@ -324,3 +325,25 @@ def _plain(array: Any) -> Any:
         array = array.dictionary_decode()
     is_other = is_text(array.type) and not types.is_string(array.type)
     return compute.cast(array, pa.string()) if is_other else array
+
+
+UNITS = {1: "seconds", 10**3: "milliseconds", 10**6: "microseconds", 10**9: "nanoseconds"}
+
+
+def unit_of(times: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the units per second of times since 1970, as their magnitude suggests; 0 if unknown."""
+    with np.errstate(invalid="ignore"):
+        steps = np.searchsorted([1e11, 1e14, 1e17], np.abs(times), side="right")
+    return np.where(np.isfinite(times) & (times != 0), 10 ** (3 * steps.astype(np.int64)), 0)
+
+
+def seconds(times: NDArray[Any], unit: int | None) -> tuple[NDArray[Any], int | None, int | None]:
+    """Return times in seconds, their units per second (``unit``: that of earlier times), and the first row with another
+    unit, or None.
+    """
+    own = unit_of(times)
+    told = np.flatnonzero(own)
+    if told.size:
+        unit = unit or int(own[told[0]])
+    other = told[own[told] != unit]
+    return times / (unit or 1), unit, int(other[0]) if other.size else None

@@ -37,8 +37,11 @@ def with_folders(table: Table, file: File, columns: _Ids) -> Table:
     if not words:
         return table
     if (twice := next((name for name in words if name in table.names), None)) is not None:
-        problem = f"expected the column {shorten(twice)} in the names of folders or in the file, got both"
-        raise BadInput(file.path, problem, "drop one of them")
+        raise BadInput(
+            file.path,
+            f"expected the column {shorten(twice)} in the names of folders or in the file, got both",
+            "drop one of them",
+        )
 
     # text: the ids of all files are settled together; typed files: each by itself
     ids = columns if table.kinds is not None else {key: {} for key in words}

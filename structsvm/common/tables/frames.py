@@ -38,8 +38,7 @@ def frame_table(frame: Any, source: str = "table") -> Table:
         names, column = table.column_names, table.column
     else:
         kind = type(frame).__name__
-        problem = f"expected a pandas or polars frame, an Arrow table, or a path, got {kind}"
-        raise BadInput(source, problem)
+        raise BadInput(source, f"expected a pandas or polars frame, an Arrow table, or a path, got {kind}")
     if len(set(names)) < len(names):
         twice = next(name for name, n in Counter(names).items() if n > 1)
         raise BadInput(source, f"expected each column once, got {shorten(twice)} twice", "rename or drop one")
@@ -107,8 +106,9 @@ def opened(file: Path) -> Iterator[Any]:
             yield table
     except (pa.ArrowException, OSError) as error:
         told = shorten(" ".join(f"{error}".split()), 200)
-        problem = f"expected a Parquet file, got one that pyarrow cannot read: {told}"
-        raise BadInput(file, problem, "write it again") from None
+        raise BadInput(
+            file, f"expected a Parquet file, got one that pyarrow cannot read: {told}", "write it again"
+        ) from None
 
 
 def parquet_table(file: Path) -> Table:

@@ -6,13 +6,14 @@ exactly.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
+from structsvm.common.tables.batches import Table
 
 USUAL = {
     "query": "qid query query_id q topic topic_id user_query search_query search_term query_text keywords",
@@ -110,8 +111,11 @@ def find_column(
     for words in (*([plain(name)] for name in own), dict.fromkeys(usual)):
         found = [name for word in words for name in spelled.get(word, ())]
         if len(found) > 1:
-            problem = f"expected one column for {called!r}, got {' and '.join(map(shorten, found))}"
-            raise BadInput(source, problem, remedy or f"name it with {{{called}}}")
+            raise BadInput(
+                source,
+                f"expected one column for {called!r}, got {' and '.join(map(shorten, found))}",
+                remedy or f"name it with {{{called}}}",
+            )
         if found:
             if plain(found[0]) in _MAY_BE_OTHERS and plain(found[0]) not in map(plain, own):
                 problem = f"the column {shorten(found[0])} is taken for the {called}"
@@ -129,12 +133,57 @@ def column_of(role: str, names: Sequence[str], source: Path | str, **options: An
     return found
 
 
+def find_columns(
+    tables: Sequence[Table],
+    roles: Mapping[str, str],
+    *,
+    given: Mapping[str, str],
+    needed: Collection[str],
+    by_columns: bool = True,
+) -> dict[str, str]:
+    """Return the columns of several ``roles``, keyed by the names by which a reader calls them, where there are any.
+
+    ``given`` are names that the user stated, with ``by_columns`` in an argument ``columns``, otherwise in an argument
+    for each role. Raise if a ``needed`` column is missing, or if a later table lacks a column of the first.
+    """
+    for called in given:
+        if called not in roles:
+            raise BadInput("columns", f"expected some of {', '.join(roles)}, got {called!r}")
+    found: dict[str, str] = {}
+    (first, *others), remedy = tables, ""
+    for called, role in roles.items():
+        if by_columns:
+            few = ", ".join(USUAL[role].split()[:4])
+            remedy = f"rename it to a usual name ({few}), or name it with {{columns}}, such as {called}=NAME"
+        column = find_column(
+            role,
+            first.names,
+            first.source,
+            own=(called,),
+            given=given.get(called),
+            taken=given.values(),
+            remedy=remedy,
+        )
+        if column is not None:
+            found[called] = column
+        elif called in needed:
+            raise without_column(called, called, first.names, first.source, remedy)
+    for table in others:
+        for called, column in found.items():
+            if column not in table.names:
+                raise without_column(column, called, table.names, table.source, remedy)
+    return found
+
+
 def without_column(
     name: str, role: str, names: Sequence[str], source: Path | str, remedy: str = ""
 ) -> BadInput:
     """Return the error of a table without the column ``name`` of a role."""
-    problem = f"expected a column {name!r} for the {role}, got {name_some(names)}"
-    return BadInput(source, problem, remedy or f"name it with {{{role}}}")
+    return BadInput(
+        source,
+        f"expected a column {name!r} for the {role}, got {name_some(names)}",
+        remedy or f"name it with {{{role}}}",
+    )
 
 
 def name_some(names: Sequence[str]) -> str:

@@ -98,8 +98,11 @@ def matching(pattern: str | PathLike[str]) -> list[Path]:
 def none_found(source: Source) -> BadInput:
     """Return the error of a pattern without files, with a remedy if brackets were meant literally."""
     escaped = fspath(source).replace("[", "[[]")
-    remedy = f"brackets have a meaning in patterns; write {escaped}" if matching(escaped) else ""
-    return BadInput(source.path, "expected a table, a folder of tables or a pattern, found none", remedy)
+    return BadInput(
+        source.path,
+        "expected a table, a folder of tables or a pattern, found none",
+        f"brackets have a meaning in patterns; write {escaped}" if matching(escaped) else "",
+    )
 
 
 def _by_name(path: Path) -> Kind:
@@ -124,8 +127,11 @@ def _in_folder(folder: Path, columns: tuple[tuple[str, str], ...]) -> list[File]
     parts = [(path, part) for path in inside if (part := _PARTITION.fullmatch(path.name)) and path.is_dir()]
     below = [file for path, part in parts for file in _in_folder(path, (*columns, _column(part)))]
     if files and below:
-        problem = f"expected files or folders 'column=value', got {files[0].path.name!r} beside {parts[0][0].name!r}"
-        raise BadInput(folder, problem, "read one of them")
+        raise BadInput(
+            folder,
+            f"expected files or folders 'column=value', got {files[0].path.name!r} beside {parts[0][0].name!r}",
+            "read one of them",
+        )
     return files or below
 
 
@@ -146,6 +152,9 @@ def _table(given: Any, files: Sequence[File], otherwise: Kind) -> Source:
     for same in (lambda file: file.kind, lambda file: sorted(name for name, _ in file.folders)):
         other = next((file for file in files if same(file) != same(files[0])), None)
         if other is not None:
-            problem = f"expected files of one kind in folders of the same columns, got {files[0].path} and {other.path}"
-            raise BadInput(Path(given), problem, "read them separately")
+            raise BadInput(
+                Path(given),
+                f"expected files of one kind in folders of the same columns, got {files[0].path} and {other.path}",
+                "read them separately",
+            )
     return Source(given, files[0].kind if files else otherwise, tuple(files))

@@ -8,6 +8,7 @@ from os import SEEK_END
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +47,8 @@ class _Stream:
     """Blocks of a pipe, which are kept in a temporary file to be read again."""
 
     def __init__(self, blocks: Iterator[_NUMBERED]) -> None:
-        self._blocks, self._file = blocks, TemporaryFile()  # noqa: SIM115 - closed with the table
+        self._blocks, self._file = blocks, TemporaryFile()  # noqa: SIM115 - read again until the table is released
+        finalize(self, self._file.close)
         self._places: list[tuple[int, int, int]] = []
 
     def __iter__(self) -> Iterator[_NUMBERED]:
@@ -290,11 +292,17 @@ def _rows(
         last = number + rows.line_num
         if cells and width is not None and len(cells) != width:
             joined, remedy = (f" on lines {line} to {last}", "close the quote") if last > line else ("", "")
-            problem = f"expected {width} cells, as in the first line, got {len(cells)}{joined}"
-            raise BadInput(f"{path}:{line}", problem, remedy)
+            raise BadInput(
+                f"{path}:{line}",
+                f"expected {width} cells, as in the first line, got {len(cells)}{joined}",
+                remedy,
+            )
         if last > line and any(_holds_rows(cells[j], mark, len(cells)) for j in ids):
-            problem = f"expected an id, got a quoted field up to line {last} that seems to contain whole rows"
-            raise BadInput(f"{path}:{line}", problem, "close the quote")
+            raise BadInput(
+                f"{path}:{line}",
+                f"expected an id, got a quoted field up to line {last} that seems to contain whole rows",
+                "close the quote",
+            )
         if cells:
             yield line, cells
 
@@ -328,8 +336,11 @@ def json_table(path: Path, max_expansion: float | None = None) -> Table:
             numbered = _objects(block, path)
             for number, row in numbered:
                 if more := row.keys() - set(names):
-                    problem = f"expected only keys that occur in the first lines, got {shorten(min(more))}"
-                    raise BadInput(f"{path}:{number}", problem, "write null where a line has no value")
+                    raise BadInput(
+                        f"{path}:{number}",
+                        f"expected only keys that occur in the first lines, got {shorten(min(more))}",
+                        "write null where a line has no value",
+                    )
             if numbered:
                 columns = {
                     name: arrow_of([row.get(name) for _, row in numbered], path, name, role)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_whole
-from structsvm.common.tables.arrays import id_texts
+from structsvm.common.tables.ids import id_texts
 from structsvm.online.arena.verdict import bandit_of
 from structsvm.online.arena.votes import Votes
 

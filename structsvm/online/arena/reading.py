@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.common.dropped import Dropped
-from structsvm.common.event_order import by_time
+from structsvm.common.event_logs import Dropped, by_time
 from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch, Role
+from structsvm.common.tables.columns import id_texts, ids, look, number_of, numbers, texts, times
 from structsvm.common.tables.ids import IdColumn
-from structsvm.common.tables.roles import find_column, without_column
+from structsvm.common.tables.opening import open_tables
+from structsvm.common.tables.roles import find_columns, without_column
 from structsvm.online.arena.votes import Votes
 
 _ONE_HOT = ("winner_a", "winner_b", "winner_tie")
@@ -72,8 +73,6 @@ def read_votes(source: object, *, columns: Mapping[str, str] | None = None) -> V
     >>> votes.models, votes.share
     (['x', 'y'], array([1. , 0.5]))
     """
-    from structsvm.common.tables.columns import id_texts, ids, look, texts, times
-    from structsvm.common.tables.opening import open_tables
 
     arrays: dict[str, list[Any]] = {role: [] for role in _IDS}
     columns_of_ids: dict[str, IdColumn] = {}
@@ -142,34 +141,20 @@ def read_votes(source: object, *, columns: Mapping[str, str] | None = None) -> V
 
 def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
     """Return the column name of each role that the table contains."""
-    for role in given:
-        if role not in _ROLES:
-            raise BadInput("columns", f"expected keys among {', '.join(_ROLES)}, got {role!r}")
-    names = {}
-    for role in _ROLES:
-        remedy = f"name it with {{columns}}, such as {role}=NAME"
-        name = find_column(
-            role, table.names, table.source, given=given.get(role), taken=given.values(), remedy=remedy
-        )
-        if name is not None:
-            names[role] = name
-        elif role in ("a", "b"):
-            raise without_column(role, role, table.names, table.source, remedy)
+    names = find_columns([table], {role: role for role in _ROLES}, given=given, needed=("a", "b"))
     if "winner" not in names and not {"winner_a", "winner_b"} <= set(names):
-        remedy = "name it with {columns}, such as winner=NAME"
-        raise without_column("winner", "winner", table.names, table.source, remedy)
+        raise without_column(
+            "winner", "winner", table.names, table.source, "name it with {columns}, such as winner=NAME"
+        )
     return {role: name for role, name in names.items() if role not in _ONE_HOT or "winner" not in names}
 
 
 def _one_hot(batch: Batch, names: Mapping[str, str]) -> list[float]:
     """Return the shares that columns of 0 and 1 state, NaN if all are 0 or missing."""
-    from structsvm.common.tables.columns import numbers
 
     marks = np.nan_to_num([numbers(batch, name, "0 or 1") for name in names.values()])
     for name, values in zip(names.values(), marks, strict=True):
-        if (wrong := ~np.isin(values, (0, 1))).any():
-            row = int(wrong.argmax())
-            raise batch.wrong(row, name, "0 or 1", f"{values[row]:g}")
+        batch.refuse_first(~np.isin(values, (0, 1)), name, "0 or 1", values)
     if (several := marks.sum(axis=0) > 1).any():
         row = int(several.argmax())
         last = [name for name, value in zip(names.values(), marks[:, row], strict=True) if value][-1]
@@ -201,9 +186,14 @@ def _shares(
             won = 1.0 if _same(cell, first) else 0.0 if _same(cell, second) else None
             meaning = sides.get(word, scale.get(cell))
             if won is not None and meaning is not None and won != meaning:
-                other = f"{'a position' if word in sides else 'a share'} and the name of the other model"
-                expected = f"one meaning, not both {other}"
-                raise batch.wrong(row, column, expected, repr(cell), "write model_a and model_b")
+                raise batch.wrong(
+                    row,
+                    column,
+                    f"one meaning, not both {'a position' if word in sides else 'a share'} and the name of the "
+                    "other model",
+                    repr(cell),
+                    "write model_a and model_b",
+                )
             won = won if won is not None else meaning
             if won is None and word not in _TIES | _NONE:
                 raise batch.wrong(row, column, _FORMS, shorten(cell))
@@ -213,7 +203,6 @@ def _shares(
 
 def _scale(cells: list[Any], pairs: list[tuple[str, str]]) -> dict[str, float]:
     """Return the share that each number of the column of winners means."""
-    from structsvm.common.tables.columns import number_of
 
     parsed = {cell: number_of(cell) for cell in set(cells) if isinstance(cell, str)}
     values = {cell: value for cell, value in parsed.items() if value is not None and not np.isnan(value)}

@@ -399,18 +399,21 @@ def _check_order(votes: Votes, cluster: str) -> None:
         single = "none" if cluster == "judge" else cluster
         _refuse_sorted(within, comparisons(within, "unknown", single))
         if _looks_sorted(one, whole):
-            problem = "expected independent votes, but those of one judge resemble each other"
             raise BadInput(
-                "votes", problem, "pass {cluster=judge}" if cluster != "judge" else "give a column 'time'"
+                "votes",
+                "expected independent votes, but those of one judge resemble each other",
+                "pass {cluster=judge}" if cluster != "judge" else "give a column 'time'",
             )
 
 
 def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
     """Raise BadInput if the votes look sorted by winner."""
     if _looks_sorted(votes, compared):
-        problem = "expected them in the order in which they were given, but they look sorted by winner"
-        remedy = "give a column 'time' (and 'judge', if judges voted one after the other), or pass {unordered=True}"
-        raise BadInput("votes", problem, remedy)
+        raise BadInput(
+            "votes",
+            "expected them in the order in which they were given, but they look sorted by winner",
+            "give a column 'time' (and 'judge', if judges voted one after the other), or pass {unordered=True}",
+        )
 
 
 def _looks_sorted(votes: Votes, compared: Comparisons) -> bool:
@@ -528,11 +531,15 @@ def _notes(
         end = "" if cluster == "none" else f", or for the end of their {cluster}"
         notes.append(f"votes that wait for a vote in the other order{end}: {compared.waiting:,}")
     if compared.repeated:
-        text = f"votes that return to an earlier pair and {cluster}, which count for strengths only"
-        notes.append(f"{text}: {compared.repeated:,}")
+        notes.append(
+            f"votes that return to an earlier pair and {cluster}, which count for strengths only: "
+            f"{compared.repeated:,}"
+        )
     if n_given > len(votes):
-        again = f"votes that ask a question again, which are left out: {n_given - len(votes):,}"
-        notes.append(f"{again}; count them only if their number does not depend on the answers (repeats)")
+        notes.append(
+            f"votes that ask a question again, which are left out: {n_given - len(votes):,}; count them only if "
+            "their number does not depend on the answers (repeats)"
+        )
     if cluster == "judge" and votes.in_turns():
         notes.append("judges voted one after the other: adjacent votes of a judge on a pair count as one")
     if votes.judge is not None and len(np.unique(votes.judge)) == 1:

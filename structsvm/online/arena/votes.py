@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice
-from structsvm.common.dropped import Dropped
+from structsvm.common.event_logs import Dropped
 from structsvm.protocols import Float, Int
 
 ORDERS = ("matched", "random", "unknown")
@@ -105,8 +105,12 @@ class Votes:
         check_choice("cluster", name, CLUSTERS)
         codes = {"question": self.question, "judge": self.judge, "none": None}[name]
         if name != "none" and codes is None:
-            expected = f"expected votes with a column {name!r}"
-            raise BadInput("cluster", expected, "give the column, or use 'none'", value=cluster)
+            raise BadInput(
+                "cluster",
+                f"expected votes with a column {name!r}",
+                "give the column, or use 'none'",
+                value=cluster,
+            )
         return name, codes
 
 

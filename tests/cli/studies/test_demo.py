@@ -114,6 +114,6 @@ def test_page_stands_on_its_own(outcome):
 
 
 def test_nothing_is_remarked_of_a_grid_that_nobody_can_widen(small, caplog, monkeypatch):
-    monkeypatch.setattr(demo.task, "_CS", (0.03, 0.1, 0.3))
-    assert demo.task._CS[-1] in [system.model.C_ for system in demo.run(small, n_jobs=1).learned]
+    monkeypatch.setattr(demo, "_CS", (0.03, 0.1, 0.3))
+    assert demo._CS[-1] in [system.model.C_ for system in demo.run(small, n_jobs=1).learned]
     assert not caplog.records

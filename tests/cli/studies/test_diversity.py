@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 
 from structsvm import CandidateSet, SVMDiv
-from structsvm.cli.studies.diversity import METHODS, compare_methods, usual_methods, with_subtopics
-from structsvm.cli.studies.diversity.summary import as_records, headline, table
+from structsvm.cli.studies.diversity import (
+    METHODS,
+    as_records,
+    compare_methods,
+    headline,
+    table,
+    usual_methods,
+    with_subtopics,
+)
 from structsvm.estimators.baselines import XQuAD
 from structsvm.readers.candidate_sets import LabelledSets
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm import readers
-from structsvm.cli.files import by_name, load_ranker, predicted
+from structsvm.cli.files import by_name, load_ranker, predicted, with_medians
 from structsvm.cli.studies.folds.folds import Fill, Fold, load_fold
-from structsvm.cli.tables import with_medians
 from structsvm.common.checks import BadInput
 from structsvm.common.files import is_model
 from structsvm.estimators.weight_constraints import numbered_signs
@@ -63,11 +62,13 @@ def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Floa
     try:
         ((at, _),) = numbered_signs({baseline: 1}, first.n_features, first.feature_names).items()
     except BadInput as error:
-        problem = (
+        raise BadInput(
+            "baseline",
             f"expected a method of the comparison, a feature from 1 to {first.n_features} or its name, or the file of "
-            "a model or a TREC run"
-        )
-        raise BadInput("baseline", problem, error.remedy, value=baseline) from None
+            "a model or a TREC run",
+            error.remedy,
+            value=baseline,
+        ) from None
 
     def score(part: QueryData) -> Float:
         column = dense_column(part.X, at).astype(np.float64)
@@ -94,8 +95,9 @@ def _by_run(path: Path) -> Callable[[QueryData], Float]:
 
     def score(part: QueryData) -> Float:
         if part.docid is None:
-            problem = "expected rows with document ids for a run, got none"
-            raise BadInput(path, problem, "name their column with --docid")
+            raise BadInput(
+                path, "expected rows with document ids for a run, got none", "name their column with --docid"
+            )
         keys = zip(part.qid.astype(str).tolist(), part.docid.astype(str).tolist(), strict=True)
         scores = np.array([known.get(key, -math.inf) for key in keys])
         if not np.isfinite(scores).any():

@@ -85,8 +85,9 @@ def find_folds(
     sources = [source_of(path) for path in (data, validation) if path is not None]
     for source in sources:
         if source.kind == "missing":
-            problem = "expected a file or folder of LETOR data, but it does not exist"
-            raise FileNotFoundError(f"{source}: {problem}")
+            raise FileNotFoundError(
+                f"{source}: expected a file or folder of LETOR data, but it does not exist"
+            )
     if validation is not None:
         return (Fold("all", Part((data,)), Part((validation,))),)
     if data.is_dir() and sources[0].kind != "store" and not _is_one_table(sources[0]):
@@ -120,8 +121,9 @@ def _in_folder(data: Path) -> tuple[Fold, ...]:
             for k in range(n)
         )
     names = ", ".join(sorted(path.name for path in inside)[:6]) or "nothing"
-    problem = f"expected Fold1, Fold2, ... or train, vali, test or parts S1, S2, S3, ..., got {names}"
-    raise BadInput(data, problem)
+    raise BadInput(
+        data, f"expected Fold1, Fold2, ... or train, vali, test or parts S1, S2, S3, ..., got {names}"
+    )
 
 
 def _one_fold(name: str, folder: Path) -> Fold:
@@ -149,8 +151,9 @@ def _cut(
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
         why = ", as each fold needs parts for training, validation and test" if test else ""
-        problem = f"expected {least} to {n_queries}, the number of queries in {source}{why}"
-        raise BadInput("folds", problem, value=n_folds)
+        raise BadInput(
+            "folds", f"expected {least} to {n_queries}, the number of queries in {source}{why}", value=n_folds
+        )
     dealt = np.array_split(np.random.default_rng(random_state).permutation(n_queries), n_folds)
 
     def part(numbers: range) -> Part:
@@ -193,8 +196,11 @@ def _loaded(
         parts.append(_load(part, number, options))
         options = _same_features(parts[0], options)
     if shared := _in_two(parts):
-        problem = f"expected each query in only one of its parts, got query {shared[0]!r} in two"
-        raise BadInput(fold.name, problem, "models would be tested on training queries")
+        raise BadInput(
+            fold.name,
+            f"expected each query in only one of its parts, got query {shared[0]!r} in two",
+            "models would be tested on training queries",
+        )
     if fill == "median":
         values = medians(parts[0], fold.train.files[0])
         parts = [filled(part, values) for part in parts]

@@ -120,8 +120,12 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
         except BadInput as error:
             raise BadInput("method", error.problem, error.remedy, value=name, others=error.others) from None
     elif name not in METHODS or name.endswith("-LOSS"):
-        remedy = did_you_mean(name, (*METHODS, *LOSSES))
-        raise BadInput("method", f"expected one of {', '.join(METHODS)}", remedy, value=name)
+        raise BadInput(
+            "method",
+            f"expected one of {', '.join(METHODS)}",
+            did_you_mean(name, (*METHODS, *LOSSES)),
+            value=name,
+        )
     return name
 
 
@@ -226,9 +230,12 @@ def _separate(name: str, C: float, options: Training) -> Any:
             random_state=options.random_state,
         )
     if options.scale != "none" and name not in _OWN_SCALING:
-        problem = "expected unscaled features, got {scale}"
-        remedy = "scale the files, or compare acc3 and acc4, which scale within queries"
-        raise BadInput(f"method {name!r}", problem, remedy, others={"scale": options.scale})
+        raise BadInput(
+            f"method {name!r}",
+            "expected unscaled features, got {scale}",
+            "scale the files, or compare acc3 and acc4, which scale within queries",
+            others={"scale": options.scale},
+        )
     return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 
 

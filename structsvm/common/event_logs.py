@@ -1,4 +1,10 @@
-"""Counts of what a reader leaves out."""
+"""Logs of events: the order of their events, and counts of what a reader leaves out."""
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.protocols import Int
 
 
 class Dropped(dict[str, int]):
@@ -13,3 +19,12 @@ class Dropped(dict[str, int]):
         """Return the reasons and their counts as text, the most frequent first; empty if nothing was left out."""
         counts = sorted(self.items(), key=lambda item: (-item[1], item[0]))
         return "left out: " + ", ".join(f"{reason} ({n:,})" for reason, n in counts) if counts else ""
+
+
+def by_time(time: Any, *ties: Any) -> Int:
+    """Return the order of events by time, then by each array of ``ties``, then by their place in the file.
+
+    Every reader that takes a first or last event sorts by it before. Events without a time, given as minus infinity,
+    come first.
+    """
+    return np.lexsort((*reversed(ties), time))
