@@ -7,7 +7,7 @@ import pytest
 
 from structsvm import CandidateSet, SVMDiv, load
 from structsvm.cli.studies import demo
-from structsvm.cli.studies.diversity import compare_methods, headline as of_diversity
+from structsvm.cli.studies.diversity import compare_methods
 from structsvm.cli.studies.folds import Measures, MethodResult, Results
 from structsvm.cli.studies.folds.page import headline as of_methods
 from structsvm.metrics import compare
@@ -127,7 +127,7 @@ def test_diversify_says_which_sets_a_model_was_trained_on(sets, cli):
     del earlier.fingerprints_
     result = compare_methods(sets, {"mine": earlier}, ["random"], k=2)
     assert result.seen == {"mine": None}
-    assert "The file of mine does not record its training queries" in of_diversity(result)
+    assert "The file of mine does not record its training queries" in result.headline()
 
 
 def test_fingerprints_are_of_the_texts():

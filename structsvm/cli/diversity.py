@@ -17,7 +17,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Jobs, MaybeOutput, Output, Seed, Selection, Tol, known, parse_grid
-from structsvm.cli.terminal import GapProgress, bar, emit, group, note, table_lines
+from structsvm.cli.terminal import GapProgress, bar, emit, group, note
 from structsvm.common.checks import BadInput, check_choice, counted
 
 if TYPE_CHECKING:
@@ -287,11 +287,8 @@ def compare(
 
     from structsvm.cli.studies.diversity import (
         MEASURES,
-        as_records,
         check_names,
         compare_methods,
-        headline,
-        table,
         usual_methods,
         with_subtopics,
     )
@@ -329,14 +326,7 @@ def compare(
     for remark in remarks:
         note(remark)
     skipped = len(read.sets) - len(found.sets)
-    counts = {"queries": len(found.sets), "skipped": skipped, "k": k, "budget": budget, "loss": loss}
-    left_out = f" ({skipped} without subtopics left out)" if skipped else ""
-    about = (
-        f"{counted(query=len(found.sets))}{left_out}, {result.limit} per query; wins and p: {MEASURES[loss]} of "
-        f"{result.first} against the others"
-    )
-    lines = [about, *table_lines(*table(result)), headline(result)]
-    emit(lines, counts | {"methods": as_records(result)}, as_json)
+    emit(result.lines(skipped), result.to_dict() | {"skipped": skipped, "k": k, "budget": budget}, as_json)
 
 
 def _levels(texts: list[str]) -> list[Level] | str:

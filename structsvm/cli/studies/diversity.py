@@ -1,6 +1,6 @@
 """Comparison of diverse result sets: models and fixed selection methods on the same labelled sets.
 
-``comparison`` measures them, ``summary`` shows the result. The models are in :mod:`structsvm.estimators.diversity`, the
+The models are in :mod:`structsvm.estimators.diversity`, the
 fixed methods in :mod:`structsvm.estimators.baselines`.
 """
 
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structsvm.cli.studies.best import best_said
-from structsvm.common.checks import BadInput, check_choice
+from structsvm.cli.terminal import table_lines
+from structsvm.common.checks import BadInput, check_choice, counted
 from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
 from structsvm.estimators import baselines
 from structsvm.metrics import Comparison, compare
@@ -37,6 +38,10 @@ METHODS: dict[str, Any] = {
 
 WITH_LABELS = tuple(name for name, one in METHODS.items() if "labels" in signature(one.predict).parameters)
 """Fixed methods that use the subtopics as input."""
+
+
+MEASURES = {"unweighted": "subtopic recall", "weighted": "weighted recall", "alpha_ndcg": "alpha-NDCG"}
+"""Names of the measures, each of which is one minus the loss that is its key."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +85,80 @@ class DiversityResult:
     def against(self, name: str) -> Comparison:
         """Compare the first method with another (two-tailed Wilcoxon test over sets); a win is a higher value."""
         return compare(self.compared[self.first], self.compared[name])
+
+    def rows(self) -> tuple[list[pages.Column], list[list[str]]]:
+        """Return columns and formatted rows, one per method: means over the sets, and tests against the first."""
+        columns = pages.columns("method", numbers=(*MEASURES.values(), "wins : losses", "p"))
+        rows = []
+        for entry in self.records():
+            tested = [""] * 2
+            if "p" in entry:
+                tested = [f"{entry['wins']} : {entry['losses']}", pages.p_value(entry["p"])]
+            rows.append([entry["method"], *(f"{entry['means'][loss]:.3f}" for loss in MEASURES), *tested])
+        return columns, rows
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the values of each row of the table; ``means`` refer to one minus each loss."""
+        records = []
+        for name, values in self.values.items():
+            entry: dict[str, Any] = {
+                "method": name,
+                "means": {loss: float(values[loss].mean()) for loss in MEASURES},
+            }
+            if name in self.models:
+                entry["trained_on"] = self.seen[name]
+            if name != self.first:
+                test = self.against(name)
+                entry |= {
+                    "difference": test.mean_difference,
+                    "wins": test.wins,
+                    "losses": test.losses,
+                    "p": test.p_value,
+                }
+            records.append(entry)
+        return records
+
+    def headline(self) -> str:
+        """Return the result in words: the best method, the methods that perform equally well, and the sets seen in
+        training."""
+        # methods that use the subtopics as input are not rivals, unless there are no others
+        rivals = [name for name in self.chosen if name not in WITH_LABELS] or list(self.chosen)
+        best = leaders({name: self.compared[name] for name in rivals})
+        means = {name: f"{self.compared[name].mean():.3f}" for name in rivals}
+        blind = "do not know the subtopics and " * (len(rivals) < len(self.chosen))
+        n = len(self.labelled.sets)
+        text = f"Of {len(rivals)} methods that {blind}choose {self.limit} for each of {n} queries,"
+        return " ".join([text, best_said(best, means, MEASURES[self.loss]), *self.seen_in_training()])
+
+    def seen_in_training(self) -> list[str]:
+        """Return a sentence for each model that was, or may have been, trained on sets that it is measured on."""
+        n = len(self.labelled.sets)
+        sentences = []
+        for name, seen in self.seen.items():
+            if seen is None:
+                sentences.append(
+                    f"The file of {name} does not record its training queries, on which a model performs better "
+                    "than on new ones."
+                )
+            elif seen:
+                sentences.append(
+                    f"{name} was trained on {seen if seen < n else 'all'} of these {n} queries: its figures show how "
+                    "well it fits them, not how well it performs on new ones."
+                )
+        return sentences
+
+    def lines(self, n_skipped: int = 0) -> list[str]:
+        """Return the table, and the result in words, as lines of text; sets without subtopics were skipped."""
+        left_out = f" ({n_skipped} without subtopics left out)" if n_skipped else ""
+        about = (
+            f"{counted(query=len(self.labelled.sets))}{left_out}, {self.limit} per query; wins and p: "
+            f"{MEASURES[self.loss]} of {self.first} against the others"
+        )
+        return [about, *table_lines(*self.rows()), self.headline()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values of the table, unrounded, as plain objects."""
+        return {"queries": len(self.labelled.sets), "loss": self.loss, "methods": self.records()}
 
 
 def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
@@ -158,72 +237,3 @@ def compare_methods(
     if budget is not None:
         limit = f"{'at most ' * (k is not None)}{limit} with a total cost of at most {budget:g}"
     return DiversityResult(labelled, models, chosen, values, loss, limit)
-
-
-MEASURES = {"unweighted": "subtopic recall", "weighted": "weighted recall", "alpha_ndcg": "alpha-NDCG"}
-"""Names of the measures, each of which is one minus the loss that is its key."""
-
-
-def table(result: DiversityResult) -> tuple[list[pages.Column], list[list[str]]]:
-    """Return columns and formatted rows, one per method: means over the sets, and tests against the first method."""
-    columns = pages.columns("method", numbers=(*MEASURES.values(), "wins : losses", "p"))
-    rows = []
-    for entry in as_records(result):
-        tested = [""] * 2
-        if "p" in entry:
-            tested = [f"{entry['wins']} : {entry['losses']}", pages.p_value(entry["p"])]
-        rows.append([entry["method"], *(f"{entry['means'][loss]:.3f}" for loss in MEASURES), *tested])
-    return columns, rows
-
-
-def as_records(result: DiversityResult) -> list[dict[str, Any]]:
-    """Return the values of the table, unrounded, as plain objects; ``means`` refer to one minus each loss."""
-    records = []
-    for name, values in result.values.items():
-        entry: dict[str, Any] = {
-            "method": name,
-            "means": {loss: float(values[loss].mean()) for loss in MEASURES},
-        }
-        if name in result.models:
-            entry["trained_on"] = result.seen[name]
-        if name != result.first:
-            test = result.against(name)
-            entry |= {
-                "difference": test.mean_difference,
-                "wins": test.wins,
-                "losses": test.losses,
-                "p": test.p_value,
-            }
-        records.append(entry)
-    return records
-
-
-def headline(result: DiversityResult) -> str:
-    """Return the result in words: the best method, the methods that perform equally well, and the sets seen in
-    training."""
-    # methods that use the subtopics as input are not rivals, unless there are no others
-    rivals = [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
-    best = leaders({name: result.compared[name] for name in rivals})
-    means = {name: f"{result.compared[name].mean():.3f}" for name in rivals}
-    blind = "do not know the subtopics and " * (len(rivals) < len(result.chosen))
-    n = len(result.labelled.sets)
-    text = f"Of {len(rivals)} methods that {blind}choose {result.limit} for each of {n} queries,"
-    return " ".join([text, best_said(best, means, MEASURES[result.loss]), *seen_in_training(result)])
-
-
-def seen_in_training(result: DiversityResult) -> list[str]:
-    """Return a sentence for each model that was, or may have been, trained on sets that it is measured on."""
-    n = len(result.labelled.sets)
-    sentences = []
-    for name, seen in result.seen.items():
-        if seen is None:
-            sentences.append(
-                f"The file of {name} does not record its training queries, on which a model performs better "
-                "than on new ones."
-            )
-        elif seen:
-            sentences.append(
-                f"{name} was trained on {seen if seen < n else 'all'} of these {n} queries: its figures show how well "
-                "it fits them, not how well it performs on new ones."
-            )
-    return sentences

@@ -6,10 +6,7 @@ import pytest
 from structsvm import CandidateSet, SVMDiv
 from structsvm.cli.studies.diversity import (
     METHODS,
-    as_records,
     compare_methods,
-    headline,
-    table,
     usual_methods,
     with_subtopics,
 )
@@ -33,18 +30,18 @@ def test_figures_by_hand():
     np.testing.assert_allclose(result.values["original"]["weighted"], [2 / 3, 1 / 3])
     np.testing.assert_allclose(result.compared["original"], [0.5, 0.5])
     np.testing.assert_allclose(result.values["clairvoyant"]["weighted"], [1, 1])
-    original, clairvoyant = as_records(result)
+    original, clairvoyant = result.records()
     assert original["means"]["weighted"] == pytest.approx(0.5)
     assert "p" not in original
     assert (clairvoyant["wins"], clairvoyant["losses"]) == (0, 2)  # of the first against it
     assert (clairvoyant["difference"], clairvoyant["means"]["alpha_ndcg"]) == pytest.approx((-0.5, 1.0))
-    columns, rows = table(result)
+    columns, rows = result.rows()
     assert [c.name for c in columns][-2:] == ["wins : losses", "p"]
     assert rows[0] == ["original", "0.500", "0.500", f"{original['means']['alpha_ndcg']:.3f}", "", ""]
     assert rows[1][4] == "0 : 2"
-    assert headline(result).startswith("Of 1 methods that do not know the subtopics and choose 2 documents")
-    assert "mean weighted recall, 0.500" in headline(
-        compare_methods(FOUND, methods=["original"], k=2, loss="weighted")
+    assert result.headline().startswith("Of 1 methods that do not know the subtopics and choose 2 documents")
+    assert "mean weighted recall, 0.500" in (
+        compare_methods(FOUND, methods=["original"], k=2, loss="weighted").headline()
     )
 
 
@@ -53,7 +50,7 @@ def test_a_budget_in_place_of_a_number_of_documents():
     result = compare_methods(FOUND, methods=["original", "clairvoyant"], k=None, costs=costs, budget=3)
     assert [rows.tolist() for rows in result.chosen["original"]] == [[0], [0, 1]]
     assert [rows.tolist() for rows in result.chosen["clairvoyant"]] == [[1, 2], [2, 1]]
-    assert "choose documents with a total cost of at most 3 for each of 2 queries" in headline(result)
+    assert "choose documents with a total cost of at most 3 for each of 2 queries" in result.headline()
     result = compare_methods(FOUND, methods=["original"], k=1, costs=costs, budget=3)
     assert [rows.tolist() for rows in result.chosen["original"]] == [[0], [0]]
 
