@@ -14,7 +14,7 @@ from structsvm import clicks
 from structsvm.cli.studies import demo
 from structsvm.cli.studies.folds import find_folds, run
 from structsvm.cli.studies.folds.page import page as compare_page
-from structsvm.clicks.page import Search, clicks_page
+from structsvm.clicks.page import clicks_page
 from structsvm.plots import pages
 from structsvm.plots.figures import Matrix, differences
 from structsvm.readers import make_ranking, write_letor
@@ -163,6 +163,8 @@ def clicks_text() -> str:
     queries = np.repeat(cells.query_ids, np.diff(cells.offsets))
     theta = clicks.harvest(cells)
     models = [clicks.PositionBasedModel(), clicks.SimplifiedDynamicBayesianModel()]
+    chosen = clicks.ClickSVMCV()
+    chosen.Cs_, chosen.scores_, chosen.C_ = np.array([0.01, 1, 100]), np.array([0.61, 0.625, 0.63]), 100.0
     return clicks_page(
         EVIL,
         cells,
@@ -172,7 +174,7 @@ def clicks_text() -> str:
             cells, queries, cells.docid, rng.random(cells.n_rows), propensities=theta
         ),
         weights=[("effective number of clicks", "1,234,567.8"), ("loss", "pairs")],
-        search=Search([0.01, 1.0, 100.0], [0.61, 0.625, 0.63], 100.0),
+        search=chosen,
         judged=clicks.judgments(cells),
     )
 
