@@ -71,8 +71,9 @@ $(VENV)/.compiled: | $(VENV)/.installed-dev
 	$(BIN)/structsvm warm-up
 	@touch $@
 
+# each process has a processor of its own: threads of LightGBM and BLAS would only wait for each other
 pytest: $(VENV)/.installed-dev $(VENV)/.compiled
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 results: $(VENV)/.installed-dev
 	$(BIN)/python experiments/check.py $(RESULTS)

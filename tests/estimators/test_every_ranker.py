@@ -65,10 +65,18 @@ RANKERS = [
     (AccuracySVM("acc3"), {}),
     (OrdinalSVM(), POINTWISE),
     (OrdinalSVM(decompose=True), POINTWISE),
-    (PairwiseSGD(random_state=0), SAMPLED),
-    (PairwiseSGD("squared", normalize="query", scale="query-minmax", random_state=0), SAMPLED),
-    (CoRegularizedSGD(random_state=0), SAMPLED),
-    (CoRegularizedSGD([[0, 1], [2], [1, 3]], k=2, l=1, mu=0.01, loss="squared", random_state=0), SAMPLED),
+    (PairwiseSGD(n_steps=20_000, random_state=0), SAMPLED),
+    (
+        PairwiseSGD("squared", normalize="query", scale="query-minmax", n_steps=20_000, random_state=0),
+        SAMPLED,
+    ),
+    (CoRegularizedSGD(n_steps=20_000, random_state=0), SAMPLED),
+    (
+        CoRegularizedSGD(
+            [[0, 1], [2], [1, 3]], k=2, l=1, mu=0.01, loss="squared", n_steps=20_000, random_state=0
+        ),
+        SAMPLED,
+    ),
     (TreeRanker(n_trees=6, n_leaves=5, n_bins=12, random_state=0), GROWN),
     (TreeRanker("ndcg@5", n_trees=6, n_leaves=70, n_bins=0, random_state=0), GROWN),
     (TreeRankerCV(Cs=[1e-3, 10], n_trees=[2, 5], cv=3, random_state=0), GROWN),

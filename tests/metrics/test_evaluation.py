@@ -151,7 +151,7 @@ documents = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     rows=documents,
     convention=st.sampled_from(sorted(CONVENTIONS)),

@@ -56,8 +56,8 @@ def test_second_fits_with_the_same_types_compile_nothing():
         SVMMap(C=C).fit(X, y, qid=qid)
         LambdaRank("map" if epochs == 1 else "ndcg@10", max_epochs=epochs, random_state=0).fit(X, y, qid=qid)
         for rows in (X, sparse.csr_matrix(X)):
-            PairwiseSGD(loss, random_state=epochs).fit(rows, y, qid=qid)
-            CoRegularizedSGD(views, k=epochs, loss=loss, random_state=0).fit(rows, y, qid=qid)
+            PairwiseSGD(loss, n_steps=500, random_state=epochs).fit(rows, y, qid=qid)
+            CoRegularizedSGD(views, k=epochs, loss=loss, n_steps=500, random_state=0).fit(rows, y, qid=qid)
         seen.append({str(kernel): len(kernel.signatures) for kernel in _kernels})
         X, y = X[::-1].copy(), y[::-1].copy()
     assert sum(seen[0].values()) > 0
