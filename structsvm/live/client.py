@@ -72,8 +72,10 @@ class Client:
         shown; for two rankers it is optional. If the service does not answer, return
         ``{"serve": "production", "why": "unreachable"}``, or "refused" as in :meth:`show`.
         """
-        body = {"request_id": request_id, "unit": unit, "context": dict(context or {})}
-        answer = self._post(f"/v1/experiments/{quote(experiment, safe='')}/assign", body)
+        answer = self._post(
+            f"/v1/experiments/{quote(experiment, safe='')}/assign",
+            {"request_id": request_id, "unit": unit, "context": dict(context or {})},
+        )
         return {"serve": "production", "why": answer} if isinstance(answer, str) else answer
 
     def show(

@@ -26,8 +26,9 @@ def check_texts(call: Assign | Show) -> None:
     for name, is_usable in (("request_id", is_name), ("unit", is_name), ("query", is_text)):
         text = getattr(call, name, None)
         if text is not None and not is_usable(text):
-            problem = f"{name}: expected text that can be written as UTF-8, got {text!r:.80}"
-            raise Refused(f"bad_{name}", problem)
+            raise Refused(
+                f"bad_{name}", f"{name}: expected text that can be written as UTF-8, got {text!r:.80}"
+            )
 
 
 def wrong_type(error: msgspec.ValidationError) -> Refused:
@@ -45,8 +46,9 @@ def check_show(call: Show, config: Mapping[str, Any]) -> None:
         raise Refused("bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')
     for name, ranking in call.rankings.items():
         if name not in known:
-            said = f"rankings: expected keys among {', '.join(known)}, got {name!r:.80}"
-            raise Refused("unknown_ranker", said)
+            raise Refused(
+                "unknown_ranker", f"rankings: expected keys among {', '.join(known)}, got {name!r:.80}"
+            )
         if len(set(ranking)) < len(ranking):
             raise Refused("duplicate_document", f"rankings.{name}: expected distinct ids")
         if not is_name("".join(ranking)):

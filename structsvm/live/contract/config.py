@@ -29,8 +29,10 @@ _BANDIT = ("policy", "policy_options", "horizon")
 def check_key(key: object) -> str:
     """Return the key of an experiment: letters, digits, dots, dashes and underscores, 64 at most."""
     if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", key):
-        said = f"expected up to 64 letters, digits, '.', '_' or '-', a letter or digit first, got {key!r:.80}"
-        raise BadInput("key", said)
+        raise BadInput(
+            "key",
+            f"expected up to 64 letters, digits, '.', '_' or '-', a letter or digit first, got {key!r:.80}",
+        )
     return key
 
 
@@ -48,8 +50,11 @@ def check_config(config: object) -> dict[str, Any]:
     if len(set(rankers)) < len(rankers):
         raise BadInput("rankers", "expected distinct names")
     if made.kind == "interleaving" and len(rankers) > 10:
-        said = f"expected at most 10 rankers to interleave, got {len(rankers)}"
-        raise BadInput("rankers", said, 'use "kind": "bandit"')
+        raise BadInput(
+            "rankers",
+            f"expected at most 10 rankers to interleave, got {len(rankers)}",
+            'use "kind": "bandit"',
+        )
     made.production = made.production or rankers[0]
     check_choice("production", made.production, rankers)
     if 1 not in made.actions.values():
@@ -60,8 +65,9 @@ def check_config(config: object) -> dict[str, Any]:
     elif any(getattr(made, name) is not None for name in _BANDIT):
         raise BadInput("policy", "applies only to an experiment with a bandit", 'set "kind": "bandit"')
     if made.engines is not None and set(made.engines) != set(rankers):
-        said = f"expected an engine for each of {', '.join(rankers)}, got {list(made.engines)!r:.80}"
-        raise BadInput("engines", said)
+        raise BadInput(
+            "engines", f"expected an engine for each of {', '.join(rankers)}, got {list(made.engines)!r:.80}"
+        )
     plain = msgspec.to_builtins(made)
     checked = {name: value for name, value in plain.items() if name not in _BANDIT} | policy
     try:
@@ -103,8 +109,12 @@ def _check_policy(made: Config) -> dict[str, Any]:
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadInput("policy_options", f"{policy} cannot be created with these options ({error})") from None
     if made.stop.on_winner != "keep" and not decides(bandit):
-        problem, remedy = f"expected keep, as {policy} names no winner", 'use "policy": "best" (with top=1)'
-        raise BadInput("stop.on_winner", problem, remedy, value=made.stop.on_winner)
+        raise BadInput(
+            "stop.on_winner",
+            f"expected keep, as {policy} names no winner",
+            'use "policy": "best" (with top=1)',
+            value=made.stop.on_winner,
+        )
     return {"policy": policy, "policy_options": options, "horizon": made.horizon}
 
 

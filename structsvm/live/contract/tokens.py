@@ -72,8 +72,7 @@ class Secrets:
                     _rename_once(own, path)
             finally:
                 own.unlink(missing_ok=True)
-        lines = path.read_text(encoding="ascii").split()
-        return cls([line.encode() for line in lines])
+        return cls([line.encode() for line in path.read_text(encoding="ascii").split()])
 
     def token(self, token: Token) -> str:
         """Return the signed text of a token."""

@@ -71,14 +71,16 @@ class Counts:
         elif kept:
             self.running = RunningStatistics.from_json(json.dumps(kept["running"]))
         else:
-            options = {"length": config["length"], "alpha": config["alpha"]}
-            self.running = RunningStatistics(config["method"], rankers, **options)
+            self.running = RunningStatistics(
+                config["method"], rankers, length=config["length"], alpha=config["alpha"]
+            )
 
     @classmethod
     def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Counts:
         """Return the stored statistics of an experiment."""
-        bandit = store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
-        return cls(row.config, progress.state, bandit)
+        return cls(
+            row.config, progress.state, store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
+        )
 
     @property
     def winner(self) -> str | None:
@@ -261,8 +263,11 @@ class Closer:
     def lags(self, rows: Mapping[int, ExperimentRow]) -> dict[int, float]:
         """Return the seconds that the oldest due impression has waited, by experiment."""
         due = self._clock.now() - self._grace
-        oldest = self._store.oldest_open()
-        return {e: max(0.0, (due - at - rows[e].window_ms) / 1000) for e, at in oldest.items() if e in rows}
+        return {
+            e: max(0.0, (due - at - rows[e].window_ms) / 1000)
+            for e, at in self._store.oldest_open().items()
+            if e in rows
+        }
 
     def _run(self) -> None:
         while not self._stop.wait(self._every):
@@ -303,8 +308,9 @@ class Closer:
                 self._store.close_experiment(row.id)
                 self.failing.pop(row.title, None)
         elif row.state == "killed" and now - self._store.changed_at(row.key) > KILLED_MS:
-            reason = "killed a day ago and not started again"
-            self._store.set_state(row.id, "stopped", now=now, who="closer", reason=reason)
+            self._store.set_state(
+                row.id, "stopped", now=now, who="closer", reason="killed a day ago and not started again"
+            )
 
     def _close(self, row: ExperimentRow) -> int:
         store, n = self._store, 0

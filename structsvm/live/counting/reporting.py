@@ -111,15 +111,18 @@ def _verdict(counts: Counts, figures: dict[str, Any]) -> Verdict:
     """Return the result as one sentence that is valid at every look."""
     running, n_duels = counts.running, counts.n_duels
     if running is None:
-        sentence = _sentence_of_bandit(counts, figures["bandit"]) if n_duels else "No duel is closed yet."
-        return Verdict(counts.winner, sentence)
+        return Verdict(
+            counts.winner,
+            _sentence_of_bandit(counts, figures["bandit"]) if n_duels else "No duel is closed yet.",
+        )
     decision, n = running.decision, running.n_impressions
     if not n:
         return Verdict(None, "No impression is closed yet.")
     if decision is not None:
         at, how = decision["n"], f"at level {running.alpha:g}, at any number of looks"
-        sentence = f"{counts.winner} wins: decided after {at:,} impressions {how}."
-        return Verdict(counts.winner, sentence, decision["p"], at)
+        return Verdict(
+            counts.winner, f"{counts.winner} wins: decided after {at:,} impressions {how}.", decision["p"], at
+        )
     level = all(pair["mean"] == 0 for pair in figures["pairs"])
     sentence = f"Not decided after {n:,} impression{'s' * (n > 1)}: "
     sentence += "no ranker is ahead" if level else f"{figures['leader']} is ahead"
@@ -179,8 +182,7 @@ def lines_of(store: Store, row: ExperimentRow) -> Iterator[bytes]:
     """Yield the closed impressions as a click log, in pieces; ``analyse`` computes the figures of the report from it,
     unless units were forgotten.
     """
-    closed = _closed(store, row)
-    return in_pieces(_impression(row, one).to_dict() for one in closed if one.serve != "control")
+    return in_pieces(_impression(row, one).to_dict() for one in _closed(store, row) if one.serve != "control")
 
 
 def in_pieces(lines: Iterable[dict[str, Any]]) -> Iterator[bytes]:

@@ -94,8 +94,11 @@ class Caller:
         url = str(httpx.URL(engine.url).copy_merge_params(engine.params)) if engine.params else engine.url
         if parameters:
             url += ("&" if "?" in url else "?") + parameters
-        all_headers = {**headers, **engine.headers}
-        sent: Any = {"content": content, "headers": all_headers, "timeout": engine.timeout_s}
+        sent: Any = {
+            "content": content,
+            "headers": {**headers, **engine.headers},
+            "timeout": engine.timeout_s,
+        }
         begun = False
         for again, client in enumerate(self._clients):
             parts, size = [], 0

@@ -102,8 +102,9 @@ class Engine:
                 raise BadInput(f"{path}.headers_env.{header}", f"environment variable {variable} is not set")
             headers[header] = variables[variable]
         identity = given.id or dialect.identity
-        also = frozenset(given.also)
-        return cls(name, given.url, dialect, given.body, headers, identity, given.timeout_s, also)
+        return cls(
+            name, given.url, dialect, given.body, headers, identity, given.timeout_s, frozenset(given.also)
+        )
 
     def for_ranker(self, table: Mapping[str, Any]) -> Engine:
         """Return the engine with the additions of one ranker to its requests.
@@ -167,8 +168,10 @@ class Engine:
             name = number_as_text(at_path(document, self.id))
             reason = _fault_of(name, found)
             if reason is not None:
-                said = f"expected distinct ids of 1 to {MAX_ID} characters at {self.id}, got {name!r:.80}"
-                raise UnusableAnswer(f"id:{reason}", said)
+                raise UnusableAnswer(
+                    f"id:{reason}",
+                    f"expected distinct ids of 1 to {MAX_ID} characters at {self.id}, got {name!r:.80}",
+                )
             found[name] = document
         self.dialect.check_answer(answer, documents, self.also)
         return found
@@ -209,13 +212,15 @@ def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict
     for ranker, table in engines.items():
         name = converted(table, EngineUse, f"engines.{ranker}").engine
         if name not in known:
-            remedy = f"add [engines.{name}] there"
-            raise BadInput(f"engines.{ranker}", f"no engine {name!r} in the configuration", remedy)
+            raise BadInput(
+                f"engines.{ranker}", f"no engine {name!r} in the configuration", f"add [engines.{name}] there"
+            )
         found[ranker] = known[name].for_ranker(table)
     kinds = {engine.dialect.label for engine in found.values()}
     if len(kinds) > 1:
-        said = f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
-        raise BadInput("engines", said)
+        raise BadInput(
+            "engines", f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
+        )
     return {ranker: engine.hash() for ranker, engine in found.items()}
 
 

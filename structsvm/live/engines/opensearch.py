@@ -133,8 +133,11 @@ class OpenSearch(Dialect):
 
     def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
         first = page_number("from", parameters.get("from", body.get("from")), 0)
-        size = page_number("size", parameters.get("size", body.get("size")), 10)
-        return Query(first, size, text_in(body, "q", "ext.ubi.user_query"))
+        return Query(
+            first,
+            page_number("size", parameters.get("size", body.get("size")), 10),
+            text_in(body, "q", "ext.ubi.user_query"),
+        )
 
     def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
         check_known("ext", _mapping(body.get("ext")), ("ubi",), also)

@@ -29,8 +29,11 @@ class PlainHTTP(Dialect):
     total_at = ("total",)
 
     def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
-        first, size = page_number("from", body.get("from"), 0), page_number("size", body.get("size"), 10)
-        return Query(first, size, text_in(body, "q"))
+        return Query(
+            page_number("from", body.get("from"), 0),
+            page_number("size", body.get("size"), 10),
+            text_in(body, "q"),
+        )
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
         # lean bodies are not shorter, as nothing is known about the other fields

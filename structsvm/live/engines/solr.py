@@ -109,8 +109,11 @@ class Solr(Dialect):
     def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
         params = _params(body)
         first = page_number("offset", _first(body, params, ("offset", "from"), "start"), 0)
-        size = page_number("limit", _first(body, params, ("limit", "size"), "rows"), 10)
-        return Query(first, size, text_in(body, "q", "params.user_query", "query", "params.q"))
+        return Query(
+            first,
+            page_number("limit", _first(body, params, ("limit", "size"), "rows"), 10),
+            text_in(body, "q", "params.user_query", "query", "params.q"),
+        )
 
     def check_values(self, body: Object, parameters: Mapping[str, str], last: int, also: Names) -> None:
         params = _params(body)

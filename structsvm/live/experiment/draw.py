@@ -39,10 +39,8 @@ def draw(method: str, rankings: Sequence[Sequence[str]], length: int, salt: byte
     """
     seed = keyed(salt, b"draw|" + request_id.encode(), 32)
     if interleaver(method).is_by_team:
-        drafted: Shown = interleaver(method).merge(reachable(rankings, length), length, _Choices(seed))
-        return drafted
-    solved: Shown = interleaver(method).show(rankings, length, int.from_bytes(seed[:8]))
-    return solved
+        return interleaver(method).merge(reachable(rankings, length), length, _Choices(seed))
+    return interleaver(method).show(rankings, length, int.from_bytes(seed[:8]))
 
 
 def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hashable, ...]]:

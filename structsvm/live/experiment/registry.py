@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.live.contract.bodies import WATCHED, Acknowledged, Change, Killed, Revision
+from structsvm.live.contract.bodies import WATCHED, Acknowledged, Changes, Killed, Revision
 from structsvm.live.contract.calls import Refused
 from structsvm.live.contract.clock import Clock
 from structsvm.live.contract.config import check_config, check_key
@@ -62,10 +62,12 @@ class Registry:
         await self.refresh()
         experiment = self.known(key)
         if experiment.row.state == "stopped" and to != "stopped":
-            why = f"{key!r} has stopped and cannot be restarted; PUT it again for a new revision"
-            raise Refused("stopped", why)
-        change: Any = {"now": self.clock.now(), "who": who, "reason": reason}
-        await asyncio.to_thread(self.store.set_state, experiment.row.id, to, **change)
+            raise Refused(
+                "stopped", f"{key!r} has stopped and cannot be restarted; PUT it again for a new revision"
+            )
+        await asyncio.to_thread(
+            self.store.set_state, experiment.row.id, to, now=self.clock.now(), who=who, reason=reason
+        )
         await self.refresh()
         row = self.known(key).row
         return Revision(key, row.revision, row.state)
@@ -104,10 +106,10 @@ class Registry:
             await self.set_state(key, "killed", reason=reason, who=who)
         return Killed(killed)
 
-    async def changes(self, key: str) -> list[Change]:
+    async def changes(self, key: str) -> Changes:
         """Return who changed an experiment, newest first."""
         await self.found(key)
-        return await asyncio.to_thread(self.store.changes, key)
+        return Changes(await asyncio.to_thread(self.store.changes, key))
 
     async def found(self, key: str) -> Experiment:
         """Return the result of :meth:`known`; query the store if another worker may have created the experiment."""

@@ -111,10 +111,10 @@ class Service:
             await asyncio.to_thread(self.upkeep.flush)
         self.store.close()
 
-    async def experiments(self) -> list[dict[str, Any]]:
-        """Return the newest revision of every experiment, by key; each as in :meth:`experiment`."""
+    async def experiments(self) -> dict[str, list[dict[str, Any]]]:
+        """Return ``{"experiments": [...]}``: the newest revision of each, by key, as :meth:`experiment` returns it."""
         await self.registry.refresh()
-        return [experiment.row.to_dict() for _, experiment in sorted(self.registry.by_key.items())]
+        return {"experiments": [one.row.to_dict() for _, one in sorted(self.registry.by_key.items())]}
 
     async def experiment(self, key: str) -> dict[str, Any]:
         """Return ``{"key", "revision", "state", "created_at", **config}`` of an experiment.
@@ -257,14 +257,14 @@ class Service:
             codes = {one.code for one in rejected}
             if codes == {"bad_token"}:
                 raise Refused("bad_token", "no click was accepted: the token was not issued by this service")
-            said = f"no click was accepted: {rejected[0].code}"
-            raise Refused(codes.pop() if len(codes) == 1 else "bad_clicks", said)
+            raise Refused(
+                codes.pop() if len(codes) == 1 else "bad_clicks", f"no click was accepted: {rejected[0].code}"
+            )
         return taken
 
     def not_compared(self, key: str, why: str) -> None:
         """Count a request that got production's list because the challenger failed: ``"timeout"``, ``"junk"``, ..."""
-        experiment = self.registry.known(key)
-        self.upkeep.counts[experiment.row.id, f"not_compared:{why}"] += 1
+        self.upkeep.counts[self.registry.known(key).row.id, f"not_compared:{why}"] += 1
         self.metrics.not_compared.labels(why).inc()
 
     async def report(self, key: str) -> bodies.Report:
@@ -376,8 +376,9 @@ class Service:
             if name not in call.rankings:
                 name, found = experiment.config["production"], found._replace(serve="production")
         ranking = call.rankings.get(name)
-        documents = None if ranking is None else ranking[call.offset : call.last]
-        return self._answer(found.serve, found.why, documents)
+        return self._answer(
+            found.serve, found.why, None if ranking is None else ranking[call.offset : call.last]
+        )
 
     def _answer(
         self,

@@ -89,8 +89,9 @@ class Upkeep:
                 self.metrics.failing.set(int(self.writer.failing is not None))
                 self.metrics.closed.set(self.closer.n_closed)
                 await self.registry.refresh()
-                rows = {number: one.row for number, one in self.registry.by_id.items()}
-                lags = await asyncio.to_thread(self.closer.lags, rows)
+                lags = await asyncio.to_thread(
+                    self.closer.lags, {number: one.row for number, one in self.registry.by_id.items()}
+                )
                 self.metrics.lag.set(max(lags.values(), default=0.0))
                 await asyncio.to_thread(self.flush)
                 if time.monotonic() - watched > _WATCH_S:

@@ -46,14 +46,18 @@ def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
         with store.writing.begin() as connection:
             before = version_of(connection)
             if before is not None and before < VERSION and not upgrade:
-                remedy = f"back it up, then structsvm live migrate --store {url}"
-                raise BadInput("store", f"expected schema version {VERSION}, got {before}", remedy)
+                raise BadInput(
+                    "store",
+                    f"expected schema version {VERSION}, got {before}",
+                    f"back it up, then structsvm live migrate --store {url}",
+                )
             migrate(connection, before)
             return before, VERSION
     except (SQLAlchemyError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
-        problem = f"expected a database at {without_password(url)}, got: {cause}".strip()
-        raise BadInput("store", problem) from None
+        raise BadInput(
+            "store", f"expected a database at {without_password(url)}, got: {cause}".strip()
+        ) from None
     finally:
         store.close()
 
@@ -65,8 +69,9 @@ def without_password(url: str) -> str:
 
 def _make_file(path: Path) -> None:
     if not path.parent.is_dir():
-        problem = f"expected an existing folder, but '{path.parent}' does not exist"
-        raise BadInput(path, problem, "create it first")
+        raise BadInput(
+            path, f"expected an existing folder, but '{path.parent}' does not exist", "create it first"
+        )
     if path.is_dir():
         raise BadInput(path, "expected the name of a file, got a folder")
     # the file holds data of users, so only its owner may read it

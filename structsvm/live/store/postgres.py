@@ -36,8 +36,7 @@ def engines(url: str) -> tuple[Engine, Engine]:
     """Return an engine for reading with autocommit, and an engine for transactions that write."""
     address = make_url(url).set(drivername="postgresql+psycopg")
     reading = create_engine(address, isolation_level="AUTOCOMMIT", pool_size=4, pool_pre_ping=True)
-    writing = create_engine(address, pool_size=2, pool_pre_ping=True)
-    return reading, writing
+    return reading, create_engine(address, pool_size=2, pool_pre_ping=True)
 
 
 class PostgresConnection:

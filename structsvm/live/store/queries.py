@@ -5,7 +5,18 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    bindparam,
+    delete,
+    func,
+    select,
+    text,
+    update,
+)
 
 from structsvm.live.contract.bodies import WATCHED, Change
 from structsvm.live.contract.config import continued, same_meaning
@@ -64,6 +75,10 @@ class Store:
         """Return the single value of a query; None if there is no row."""
         with self.reading.connect() as connection:
             return connection.execute(query).scalar()
+
+    def _count(self, *where: ColumnElement[bool]) -> int:
+        """Return the number of rows that satisfy all conditions."""
+        return int(self._one(select(func.count()).where(*where)))
 
     # ---- experiments -------------------------------------------------------------------------------------------
 
@@ -207,8 +222,7 @@ class Store:
 
     def n_after(self, experiment: int, seq: int) -> int:
         """Return the number of impressions after ``seq``."""
-        query = select(func.count()).select_from(schema.impressions)
-        return int(self._one(query.where(_i.experiment == experiment, _i.seq > seq)))
+        return self._count(_i.experiment == experiment, _i.seq > seq)
 
     def first_after(self, experiment: int, seq: int) -> int | None:
         """Return the time of the first impression after ``seq``; None if there is none."""
@@ -225,9 +239,7 @@ class Store:
 
     def n_late(self, experiment: int) -> int:
         """Return the number of late clicks on an experiment's impressions."""
-        query = select(func.count()).select_from(schema.clicks)
-        query = query.join(schema.impressions, _i.seq == _c.impression)
-        return int(self._one(query.where(_c.late == 1, _i.experiment == experiment)))
+        return self._count(_c.late == 1, _i.seq == _c.impression, _i.experiment == experiment)
 
     def forget(self, experiment: int, unit: bytes) -> int:
         """Unlink a unit from its impressions, and delete its queries; return the number of impressions.
@@ -245,8 +257,7 @@ class Store:
 
     def n_forgotten(self, experiment: int) -> int:
         """Return the number of lists, except those of the control, whose unit was forgotten."""
-        own = (_i.experiment == experiment, _i.unit == FORGOTTEN, _i.serve != "control")
-        return int(self._one(select(func.count()).where(*own)))
+        return self._count(_i.experiment == experiment, _i.unit == FORGOTTEN, _i.serve != "control")
 
     def delete_closed(self, before: int) -> int:
         """Delete the impressions of closed experiments whose last impression was shown before a time; return the
@@ -399,8 +410,11 @@ class Store:
     def add_key(self, identity: str, hashed: bytes, scope: str, now: int) -> None:
         """Store a key."""
         with self.writing.begin() as connection:
-            row = {"id": identity, "hash": hashed, "scope": scope, "created_at": now}
-            connection.execute(schema.keys.insert().values(row))
+            connection.execute(
+                schema.keys.insert().values(
+                    {"id": identity, "hash": hashed, "scope": scope, "created_at": now}
+                )
+            )
 
     def callers(self) -> list[dict[str, Any]]:
         """Return all keys: id, hash, scope, created_at, last_used_day."""
@@ -446,5 +460,6 @@ def _set(connection: Connection, experiment: int, **values: Any) -> None:
 
 def _add(connection: Connection, counts: Mapping[tuple[int, str], int]) -> None:
     """Add to counters, by experiment and name, always in the same order."""
-    rows = [{"experiment": e, "name": name, "n": n} for (e, name), n in sorted(counts.items())]
-    connection.execute(_ADDED, rows)
+    connection.execute(
+        _ADDED, [{"experiment": e, "name": name, "n": n} for (e, name), n in sorted(counts.items())]
+    )

@@ -197,8 +197,11 @@ def migrate(connection: sa.Connection, before: int | None) -> None:
         connection.execute(meta.insert(), [{"name": "schema", "value": str(VERSION)}])
         return
     if before > VERSION:
-        problem = f"expected schema version {VERSION} or older, got {before}"
-        raise BadInput("store", problem, "install the version of structsvm that wrote it, or a later one")
+        raise BadInput(
+            "store",
+            f"expected schema version {VERSION} or older, got {before}",
+            "install the version of structsvm that wrote it, or a later one",
+        )
     for step in _STEPS[before - 1 :]:
         step(connection)
     connection.execute(meta.update().where(meta.c.name == "schema"), {"value": str(VERSION)})

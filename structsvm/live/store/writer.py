@@ -20,6 +20,10 @@ _MOST_WAITING = 20_000
 _MOST_A_BATCH = 1000
 
 
+_Result = tuple[list[Stored | None], list[int]] | StoreDown
+"""What a connection returns for a batch, or why nothing of it is stored."""
+
+
 @dataclass(slots=True, eq=False)
 class _Job:
     """One request: either an impression or clicks."""
@@ -50,7 +54,7 @@ class Writer:
     def start(self) -> None:
         """Start the thread, or restart it if it has died; called in the event loop."""
         self._loop = asyncio.get_running_loop()
-        _answer(self._writing, [], [], StoreDown("store: the writer has died"))
+        _answer(self._writing, StoreDown("store: the writer has died"))
         self._thread = threading.Thread(target=self._run, name="structsvm-writer", daemon=True)
         self._thread.start()
 
@@ -129,46 +133,36 @@ class Writer:
     def _write(self, connection: HotConnection | None, jobs: list[_Job]) -> HotConnection | None:
         shown = [job.shown for job in jobs if job.shown is not None]
         clicks = [row for job in jobs for row in job.clicks]
-        error: Exception | None = None
-        earlier: list[Stored | None] = []
-        fates: list[int] = []
+        result: _Result
         try:
-            if connection is None:
-                connection = self._connect()
-            earlier, fates = connection.write(shown, clicks)
+            connection = connection or self._connect()
+            result = connection.write(shown, clicks)
             self.last_commit, self.failing = time.monotonic(), None
-        except Exception as problem:
+        except Exception as error:
             if self.failing is None:
-                log.error("structsvm live: cannot store: %s", problem)
-            error, self.failing = problem, str(problem)
+                log.error("structsvm live: cannot store: %s", error)
+            self.failing = str(error)
+            result = error if isinstance(error, StoreDown) else StoreDown(str(error))
             if connection is not None:
                 connection.close()
                 connection = None
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits any more
-            self._loop.call_soon_threadsafe(_answer, jobs, earlier, fates, error)
+            self._loop.call_soon_threadsafe(_answer, jobs, result)
         return connection
 
 
-def _answer(
-    jobs: list[_Job], earlier: list[Stored | None], fates: list[int], error: Exception | None
-) -> None:
+def _answer(jobs: list[_Job], result: _Result) -> None:
     """Set the results of the requests of a batch; called in the event loop."""
-    n_shown = n_clicks = 0
+    earlier, fates = map(iter, ((), ()) if isinstance(result, StoreDown) else result)
     for job in jobs:
-        result: Any = None
         if job.timer is not None:
             job.timer.cancel()
-        if error is None:
-            if job.shown is not None:
-                result = earlier[n_shown]
-                n_shown += 1
-            else:
-                result = fates[n_clicks : n_clicks + len(job.clicks)]
-                n_clicks += len(job.clicks)
+        # the results are in the order of the requests
+        own = next(earlier, None) if job.shown is not None else list(islice(fates, len(job.clicks)))
         if job.future.done():  # the request has timed out, or the caller has disconnected
             continue
-        if error is None:
-            job.future.set_result(result)
+        if isinstance(result, StoreDown):
+            job.future.set_exception(result)
         else:
-            job.future.set_exception(error if isinstance(error, StoreDown) else StoreDown(str(error)))
+            job.future.set_result(own)

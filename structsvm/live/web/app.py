@@ -73,8 +73,11 @@ def create_app(settings: Settings, service: Service | None = None) -> Starlette:
         finally:
             await running.stop()
 
-    routes = [*_own_routes(running), *proxy.routes(running), *ubi.routes(running), *pages.routes(running)]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _plain_error})
+    app = Starlette(
+        routes=[*_own_routes(running), *proxy.routes(running), *ubi.routes(running), *pages.routes(running)],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _plain_error},
+    )
     app.add_middleware(_Frame, service=running)
     app.state.service = running
     return app
@@ -95,23 +98,7 @@ def _own_routes(service: Service) -> list[Route]:
         match = request.headers.get("if-match", "").strip('"')
         if match and not (match.isascii() and match.isdigit() and len(match) < 10):
             raise Refused("bad_revision", "If-Match: expected the number of a revision")
-        if_match = int(match) if match else None
-        return await service.registry.put(key, body, if_match=if_match, who=who(request))
-
-    async def every(request: Request, key: str, body: object) -> Any:
-        return {"experiments": await service.experiments()}
-
-    async def state(request: Request, key: str, body: bodies.SetState) -> Any:
-        return await service.registry.set_state(key, body.to, reason=body.reason, who=who(request))
-
-    async def acknowledge(request: Request, key: str, body: bodies.Acknowledge) -> Any:
-        return await service.registry.acknowledge(key, body.guardrail, reason=body.reason, who=who(request))
-
-    async def kill(request: Request, key: str, body: bodies.Kill) -> Any:
-        return await service.registry.kill_all(reason=body.reason, who=who(request))
-
-    async def changes(request: Request, key: str, body: object) -> Any:
-        return bodies.Changes(await service.registry.changes(key))
+        return await service.registry.put(key, body, if_match=int(match) if match else None, who=who(request))
 
     def export(request: Request, key: str, body: object) -> Any:
         form = request.query_params.get("format", "structsvm")
@@ -125,7 +112,7 @@ def _own_routes(service: Service) -> list[Route]:
         found = await service.ready()
         return as_json(found, 200 if found.ready else 503)
 
-    one = "/v1/experiments/{key}"
+    one, registry = "/v1/experiments/{key}", service.registry
     calls: dict[tuple[str, str], Callable[[Request, str, Any], Any]] = {
         # the most frequent calls first, because routes are tried in this order
         ("post", f"{one}/show"): lambda _, key, body: service.show(key, body),
@@ -133,12 +120,18 @@ def _own_routes(service: Service) -> list[Route]:
         ("post", f"{one}/assign"): lambda _, key, body: service.assign(key, body),
         ("put", one): put,
         ("get", one): lambda _, key, body: service.experiment(key),
-        ("get", "/v1/experiments"): every,
-        ("post", f"{one}/state"): state,
-        ("post", f"{one}/acknowledge"): acknowledge,
-        ("post", "/v1/kill"): kill,
+        ("get", "/v1/experiments"): lambda *_: service.experiments(),
+        ("post", f"{one}/state"): lambda request, key, body: registry.set_state(
+            key, body.to, reason=body.reason, who=who(request)
+        ),
+        ("post", f"{one}/acknowledge"): lambda request, key, body: registry.acknowledge(
+            key, body.guardrail, reason=body.reason, who=who(request)
+        ),
+        ("post", "/v1/kill"): lambda request, _, body: registry.kill_all(
+            reason=body.reason, who=who(request)
+        ),
         ("get", f"{one}/report"): lambda _, key, body: service.report(key),
-        ("get", f"{one}/changes"): changes,
+        ("get", f"{one}/changes"): lambda _, key, body: registry.changes(key),
         ("get", f"{one}/export"): export,
         ("get", "/metrics"): lambda *_: Response(service.metrics.text(), media_type=_PROMETHEUS),
         ("get", "/livez"): lambda *_: bodies.Live(True),

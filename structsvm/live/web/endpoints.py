@@ -62,8 +62,9 @@ def check_access(request: Request, scope: str) -> None:
         return
     key = service.registry.keys.allows(_authorization(request), scope)
     if key is None:
-        said = f"expected 'Authorization: Bearer sk_...' with a key of the scope {scope}"
-        raise Refused("key_needed", said)
+        raise Refused(
+            "key_needed", f"expected 'Authorization: Bearer sk_...' with a key of the scope {scope}"
+        )
     service.upkeep.used(key)
     request.state.key = key
 
@@ -145,8 +146,9 @@ def refusal(error: Refused, status: int | None = None) -> Response:
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="structsvm live"'
-    body = msgspec.json.encode(Error(Problem(error.code, error.message)))
-    return Response(body, status, headers, "application/json")
+    return Response(
+        msgspec.json.encode(Error(Problem(error.code, error.message))), status, headers, "application/json"
+    )
 
 
 def as_json(value: object, status: int = 200) -> Response:

@@ -154,8 +154,9 @@ def document() -> dict[str, Any]:
     """Return the OpenAPI description."""
     types = {t for one in OPERATIONS.values() for t in (one.body, one.answer) if isinstance(t, type)}
     types = {t for t in types if issubclass(t, msgspec.Struct)} | {bodies.Error, bodies.Click}
-    ordered = sorted(types, key=lambda t: t.__name__)
-    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    _, components = msgspec.json.schema_components(
+        sorted(types, key=lambda t: t.__name__), ref_template="#/components/schemas/{name}"
+    )
     paths: dict[str, Any] = {}
     for (method, path), one in OPERATIONS.items():
         paths.setdefault(path, {})[method] = _described(method, path, one)

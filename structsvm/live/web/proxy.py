@@ -150,8 +150,9 @@ class Proxy:
             return await self._page(engine, asked, "replayed", main)
         if control or why == "control":  # also if this search's list was stored as a control for another unit
             return await self._control(engine, asked, main, ids, shown.token or "")
-        parsed = [other.parsed for other in others.values()]
-        merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
+        merged = engine.dialect.merge(
+            main.parsed, [other.parsed for other in others.values()], [found[name] for name in ids], ids
+        )
         if shown.token is not None:  # the list of a winner has no token
             merged = engine.dialect.named(merged, shown.token)
         return self._response(merged, main.raw, shown.serve, why)
@@ -178,15 +179,15 @@ class Proxy:
             why = main.why or "replayed"
             self.service.metrics.shown.labels("production", label_of(why)).inc()
             return _as_it_came(main.raw, why)
-        answer = engine.dialect.named(main.parsed, token)
-        return self._response(answer, main.raw, "production", "control")
+        return self._response(engine.dialect.named(main.parsed, token), main.raw, "production", "control")
 
     def _engines_of(self, key: str, experiment: Mapping[str, Any]) -> dict[str, Engine]:
         """Return production's engine and the configured challengers' engines of the same kind."""
         tables = experiment.get("engines")
         if not tables:
-            said = f"the experiment {key} has no engines; name one for each of its rankers"
-            raise Refused("no_engines", said)
+            raise Refused(
+                "no_engines", f"the experiment {key} has no engines; name one for each of its rankers"
+            )
         known = {
             ranker: self.engines[tables[ranker]["engine"]].for_ranker(tables[ranker])
             for ranker in experiment["rankers"]
@@ -281,8 +282,9 @@ class Proxy:
         query = asked.query
         if query is UNREADABLE or (not engine.body and engine.dialect.is_plain(asked.body or {})):
             headers, parameters = {**asked.headers, **asked.encoding}, asked.without(tuple(engine.params))
-            given: Any = {"method": asked.method, "headers": headers, "parameters": parameters}
-            call = self.caller.send(engine, asked.raw, **given)
+            call = self.caller.send(
+                engine, asked.raw, method=asked.method, headers=headers, parameters=parameters
+            )
         else:
             call = self._send(engine, asked, query.first, query.size, asked.headers)
         return await self._guarded(engine, call)

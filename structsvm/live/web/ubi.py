@@ -86,8 +86,7 @@ def routes(service: Service) -> list[Route]:
     """Return the route ``POST /v1/ubi/events``."""
 
     async def events(request: Request) -> Any:
-        body = await body_of(request, _ANYTHING)
-        given = events_of(body)
+        given = events_of(await body_of(request, _ANYTHING))
         if len(given) > MAX_IDS:
             raise Refused("too_large", f"expected at most {MAX_IDS} events, got {len(given)}")
         # ignore other events: a collector sends all user actions, including those on lists outside any experiment

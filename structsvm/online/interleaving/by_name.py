@@ -1,10 +1,10 @@
 """Interleaving methods by name."""
 
 from functools import cache
-from typing import Any
 
 from structsvm.common.lazy import labels
 from structsvm.online import interleaving
+from structsvm.online.interleaving.merging import Merging
 
 _CLASSES = labels(interleaving.__name__, "name")
 
@@ -13,6 +13,7 @@ NAMES = tuple(_CLASSES)
 
 
 @cache
-def interleaver(name: str) -> Any:
+def interleaver(name: str) -> Merging:
     """Return the method of a name, with its default settings; only its module is imported."""
-    return getattr(interleaving, _CLASSES[name])()
+    method: Merging = getattr(interleaving, _CLASSES[name])()
+    return method

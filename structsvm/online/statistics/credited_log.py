@@ -91,7 +91,7 @@ class CreditedLog:
     @property
     def draws_outcome(self) -> bool:
         """Whether outcomes are fractions, of which tests draw the sign."""
-        return bool(interleaver(self.method).draws_outcome)
+        return interleaver(self.method).draws_outcome
 
     def pair(self, i: int, j: int) -> PairColumns:
         """Return the columns of rankers ``i < j``."""

@@ -81,8 +81,7 @@ class RunningStatistics:
     @property
     def bound(self) -> float:
         """Bound of the statistic of an impression, known in advance."""
-        bound: float = self._interleaver.bound(self.length, len(self.rankers))
-        return bound
+        return self._interleaver.bound(self.length, len(self.rankers))
 
     def sequences(self) -> list[tuple[float, float, float, float]]:
         """Return mean, always-valid interval and corrected p-value of each pair, as in :meth:`analysis`."""

@@ -33,7 +33,7 @@ def routes(service: Service) -> list[Route]:
 
     async def overview(request: Request) -> Response:
         reports = []
-        for one in await service.experiments():
+        for one in (await service.experiments())["experiments"]:
             try:
                 reports.append(plain(await service.report(one["key"])))
             except Exception:  # a failing experiment does not hide the others
@@ -44,8 +44,9 @@ def routes(service: Service) -> list[Route]:
     async def experiment(request: Request) -> Response:
         found = plain(await service.report(request.path_params["key"]))
         # in a thread, as drawing a figure for the first time would delay other requests
-        options: Any = {"now_ms": 1000 * time.time(), "refresh": _refresh(request)}
-        text = await asyncio.to_thread(experiment_page, found, **options)
+        text = await asyncio.to_thread(
+            experiment_page, found, now_ms=1000 * time.time(), refresh=_refresh(request)
+        )
         return HTMLResponse(text)
 
     def file(name: str, content: bytes, kind: str, keep: str) -> Route:

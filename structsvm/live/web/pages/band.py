@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -54,5 +53,7 @@ def _chart(points: tuple[tuple[float, ...], ...], alt: str) -> str:
     tail = len(points) // 3
     ends = min(0.0, low[tail:].min()), max(0.0, high[tail:].max())
     line = figures.Series("", n.tolist(), mean.tolist(), low.tolist(), high.tolist())
-    options: Any = {"log_x": True, "mark": 0.0, "markers": False, "y_range": ends}
-    return pages.draw(figures.Lines([line], "impressions", "difference", **options), alt=alt)
+    return pages.draw(
+        figures.Lines([line], "impressions", "difference", log_x=True, mark=0.0, markers=False, y_range=ends),
+        alt=alt,
+    )
