@@ -14,9 +14,9 @@ from structsvm.common.checks import BadInput
 from structsvm.online.clicklog import (
     ClickLog,
     Header,
+    Impression,
     Line,
     Lines,
-    Logged,
     numbered_lines,
     places_of,
     refuse_disagreement,
@@ -75,7 +75,7 @@ def cells_of_log(log: object, *, max_position: int = MAX_POSITION) -> ClickCells
     return batches.cells()
 
 
-def _add(batches: Batches, impressions: Iterable[Logged]) -> None:
+def _add(batches: Batches, impressions: Iterable[Impression]) -> None:
     for one in impressions:
         if one.query is None:
             batches.dropped.count("list without a query")

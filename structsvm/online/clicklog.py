@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 from msgspec import UNSET, DecodeError, Meta, Struct, ValidationError, convert, to_builtins
 from msgspec.json import Decoder, decode
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice
@@ -80,8 +80,9 @@ LATEST = 1e11
 if TYPE_CHECKING:
     _Rank: TypeAlias = int
     _Record: TypeAlias = Shown
-else:  # in a line, a click may name its document, and the record may be a string; Lines.check completes both
-    _Rank, _Record = Annotated[int, Meta(ge=1)] | None, Shown | str
+    _Names: TypeAlias = tuple[str, ...]
+else:  # in a line, a click may name its document, and the record may be a string; Lines.check completes all
+    _Rank, _Record, _Names = Annotated[int, Meta(ge=1)] | None, Shown | str, tuple[str, ...] | None
 _Seconds = Annotated[int, Meta(ge=0, le=int(LATEST))] | Annotated[float, Meta(ge=0, le=LATEST)]
 _Count = Annotated[int, Meta(ge=0, le=10**9)]
 
@@ -117,8 +118,7 @@ _SAID = ("rankers", "among", "query", "session", "user", "query_words", "title_b
 """Optional keys of a line that describe the impression, not the list or its clicks."""
 
 
-@dataclass(frozen=True)
-class Impression:
+class Impression(Struct, frozen=True):
     """A list shown to a user, with the clicks on it.
 
     Attributes
@@ -150,16 +150,16 @@ class Impression:
     True
     """
 
-    shown: Shown
+    shown: _Record
     clicks: tuple[Click, ...] | None
     query: Id | None = None
     session: Id | None = None
     user: Id | None = None
     rankers: tuple[str, ...] = ()
-    query_words: int | None = None
-    title_bold: tuple[int, ...] | None = None
-    abstract_bold: tuple[int, ...] | None = None
-    among: tuple[str, ...] = ()
+    query_words: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    title_bold: tuple[_Count, ...] | None = None
+    abstract_bold: tuple[_Count, ...] | None = None
+    among: _Names = ()
     same: bool = False
 
     def __post_init__(self) -> None:
@@ -197,39 +197,27 @@ class Impression:
             raise ValueError(explain(error, line)) from None
 
 
-class Line(Struct, gc=False):
+class Line(Impression, frozen=True, gc=False):
     """A line of a log; other keys are ignored.
 
     :meth:`Lines.check` replaces ``shown`` by a record without its id, so that equal lists share one, and moves the id
     to ``impression``.
     """
 
-    shown: _Record
     clicks: tuple[Click, ...] | None = None
     impression: Id | None = None
-    query: Id | None = None
-    session: Id | None = None
-    user: Id | None = None
-    rankers: tuple[str, ...] = ()
-    among: tuple[str, ...] | None = None
-    query_words: Annotated[int, Meta(ge=1, le=10**9)] | None = None
-    title_bold: tuple[_Count, ...] | None = None
-    abstract_bold: tuple[_Count, ...] | None = None
     offset: _Count = 0
-    same: bool = False
+
+    def __post_init__(self) -> None:
+        """Check nothing: :meth:`Lines.check` does."""
 
     def to_impression(self) -> Impression:
         """Return the impression that a checked line describes."""
         shown = self.shown if self.impression is None else replace(self.shown, impression=self.impression)
-        about: dict[str, Any] = {name: getattr(self, name) for name in _SAID}
-        return Impression(shown, self.clicks, **about | {"among": self.among or ()}, same=self.same)
+        return Impression(shown, *(getattr(self, name) for name in Impression.__struct_fields__[1:]))
 
 
-Logged = Impression | Line
-"""An impression in memory, or of a line; both have the same fields."""
-
-
-def places_of(one: Logged) -> tuple[int, ...]:
+def places_of(one: Impression) -> tuple[int, ...]:
     """Return the indices of the clicked documents, in ascending order."""
     if not one.clicks or len(one.clicks) == 1:
         return tuple(click.rank - 1 for click in one.clicks or ())
@@ -407,19 +395,20 @@ class Lines:
         record = Shown.from_json(line.shown) if isinstance(line.shown, str) else line.shown
         name, own = record.impression, line.impression
         if own is None:
-            line.impression = name
+            force_setattr(line, "impression", name)
         elif name is not None and (type(own), own) != (type(name), name):
             raise BadInput(
                 "impression",
                 f"expected one id, got {own!r:.80} on the line and {name!r:.80} in the record",
                 "log the id once",
             )
-        shown = line.shown = self._shown(record, line.offset)
+        shown = self._shown(record, line.offset)
+        force_setattr(line, "shown", shown)
         for key, value in (("query", line.query), ("session", line.session), ("user", line.user)):
             if type(value) is str and "\0" in value:
                 _check_id(key, value)
         if line.clicks is not None:
-            line.clicks = _clicks(line.clicks, shown)
+            force_setattr(line, "clicks", _clicks(line.clicks, shown))
         # most lines have the same names, so names are checked only when they change
         rankers = line.rankers
         if rankers and (rankers != self._rankers or len(rankers) != shown.n_rankers):
@@ -427,7 +416,8 @@ class Lines:
             if len(rankers) != shown.n_rankers:
                 raise BadInput("rankers", f"expected {shown.n_rankers} distinct names, got {rankers!r:.80}")
             self._rankers = () if line.same else rankers
-        if line.among is not None:
+        force_setattr(line, "among", line.among or ())
+        if line.among:
             _check_names("among", line.among)
             if not line.rankers or not set(line.rankers) <= set(line.among):
                 raise BadInput("among", f"expected to contain the names of 'rankers', got {line.among!r:.80}")
@@ -530,21 +520,27 @@ class Header:
         """Whether a bandit chose the rankers of each list."""
         self.n_missing = 0
 
-    def admit(self, number: int, one: Logged) -> bool:
+    def admit(self, number: int, one: Impression) -> bool:
         """Return whether to use the impression; raise BadInput if it belongs to another experiment or lacks required
         feedback."""
-        shown, among = one.shown, one.among or ()
+        shown, among = one.shown, one.among
         found = (shown.method, len(among) or shown.n_rankers, among or one.rankers)
         if self.found is None:
             self.found = found
             self.is_duels = bool(among)
         elif found != self.found or bool(among) != self.is_duels:
-            problem = f"expected {_described(self.found)}, as in earlier lines, got {_described(found)}"
-            raise BadInput(f"{self.source}{number}", problem, "use one log per experiment")
+            raise BadInput(
+                f"{self.source}{number}",
+                f"expected {_described(self.found)}, as in earlier lines, got {_described(found)}",
+                "use one log per experiment",
+            )
         if one.clicks is None:
             if self.missing_feedback == "error":
-                problem = "expected 'clicks', got none"
-                raise BadInput(f"{self.source}{number}", problem, "[] means that nothing was clicked")
+                raise BadInput(
+                    f"{self.source}{number}",
+                    "expected 'clicks', got none",
+                    "[] means that nothing was clicked",
+                )
             self.n_missing += 1
             return self.missing_feedback != "skip"
         return True
@@ -558,7 +554,7 @@ class Header:
         return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
 
 
-def said(one: Logged) -> tuple[Any, ...]:
+def said(one: Impression) -> tuple[Any, ...]:
     """Return the fields in which lines with the same impression id must agree."""
     shown, ids = one.shown, (one.query, one.session, one.user)
     return (shown.documents, shown.evidence, one.clicks or (), shown.offset, *ids)
@@ -589,7 +585,7 @@ class _Collector:
         """Hashes of the lines without an id."""
         self.n_repeated = self.n_identical = 0
 
-    def add(self, number: int, one: Logged, name: Id | None, raw: bytes | None = None) -> None:
+    def add(self, number: int, one: Impression, name: Id | None, raw: bytes | None = None) -> None:
         if not self.header.admit(number, one):
             return
         # the first impression of an id is kept; later ones have to agree with it
@@ -605,7 +601,7 @@ class _Collector:
             text = hash(raw.rstrip(b"\r"))
             self.n_identical += text in self.lines
             self.lines.add(text)
-        self.impressions.append(one if isinstance(one, Impression) else one.to_impression())
+        self.impressions.append(one.to_impression() if isinstance(one, Line) else one)
         self.numbers.append(number)
 
     def log(self, origin: str) -> ClickLog:
@@ -660,5 +656,7 @@ def _place_of(document: ArrayLike, shown: Shown, i: int) -> int:
     for k, one in enumerate(encoded):
         if one == document and type(one) is type(document):
             return k
-    problem = f"document {document!r:.80} is not among those shown: {shown.to_dict()['documents']!r:.200}"
-    raise BadInput(f"clicks[{i}]", problem)
+    raise BadInput(
+        f"clicks[{i}]",
+        f"document {document!r:.80} is not among those shown: {shown.to_dict()['documents']!r:.200}",
+    )

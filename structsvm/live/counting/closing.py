@@ -343,8 +343,7 @@ class Closer:
     def _count(self, row: ExperimentRow, progress: ClosingProgress, counts: Counts) -> int | None:
         impressions = self._store.impressions(row.id, progress.watermark, progress.horizon)
         counts.watches.acknowledge(self._store.counters(row.id))
-        units = {one.unit for one in impressions if one.unit is not None}
-        before = self._store.counted(row.id, units)
+        before = self._store.counted(row.id, {one.unit for one in impressions if one.unit is not None})
         counted = dict(before)
         snapshots = counts.add(impressions, counted)
         fresh = {unit: epoch for unit, epoch in counted.items() if before.get(unit) != epoch}

@@ -5,18 +5,7 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    Select,
-    bindparam,
-    delete,
-    func,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, select, text, update
 
 from structsvm.live.contract.bodies import WATCHED, Change
 from structsvm.live.contract.config import continued, same_meaning
@@ -76,7 +65,7 @@ class Store:
         with self.reading.connect() as connection:
             return connection.execute(query).scalar()
 
-    def _count(self, *where: ColumnElement[bool]) -> int:
+    def _count(self, *where: Any) -> int:
         """Return the number of rows that satisfy all conditions."""
         return int(self._one(select(func.count()).where(*where)))
 
@@ -410,11 +399,8 @@ class Store:
     def add_key(self, identity: str, hashed: bytes, scope: str, now: int) -> None:
         """Store a key."""
         with self.writing.begin() as connection:
-            connection.execute(
-                schema.keys.insert().values(
-                    {"id": identity, "hash": hashed, "scope": scope, "created_at": now}
-                )
-            )
+            row = {"id": identity, "hash": hashed, "scope": scope, "created_at": now}
+            connection.execute(schema.keys.insert().values(row))
 
     def callers(self) -> list[dict[str, Any]]:
         """Return all keys: id, hash, scope, created_at, last_used_day."""
@@ -460,6 +446,5 @@ def _set(connection: Connection, experiment: int, **values: Any) -> None:
 
 def _add(connection: Connection, counts: Mapping[tuple[int, str], int]) -> None:
     """Add to counters, by experiment and name, always in the same order."""
-    connection.execute(
-        _ADDED, [{"experiment": e, "name": name, "n": n} for (e, name), n in sorted(counts.items())]
-    )
+    rows = [{"experiment": e, "name": name, "n": n} for (e, name), n in sorted(counts.items())]
+    connection.execute(_ADDED, rows)

@@ -94,8 +94,7 @@ def shown_of(record: str, config: Mapping[str, Any]) -> Shown:
     if "method" not in fields:
         n_rankers = len(fields.get("arms", config["rankers"]))
         fields.pop("n", None)
-        neutral = undrawn(config["method"], fields["documents"], n_rankers).to_dict()
-        fields = neutral | fields
+        fields = undrawn(config["method"], fields["documents"], n_rankers).to_dict() | fields
     return Shown.from_dict(fields)
 
 

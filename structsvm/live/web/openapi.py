@@ -197,8 +197,10 @@ def _described(method: str, path: str, one: Operation) -> dict[str, Any]:
         found["description"] = one.description
     refusals = one.refusals if one.scope is None else (401, *one.refusals)
     for status in refusals:
-        answer = bodies.Ready if path == "/readyz" else bodies.Error
-        found["responses"][str(status)] = {"description": _SAID[status], **_content(answer)}
+        found["responses"][str(status)] = {
+            "description": _SAID[status],
+            **_content(bodies.Ready if path == "/readyz" else bodies.Error),
+        }
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "maxLength": 64}}
         for name in re.findall(r"{(\w+)}", path)

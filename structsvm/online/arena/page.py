@@ -33,8 +33,7 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
         _order(result),
         "",
     ]
-    header = ["", f"strength, 95 % at one look{'' if elo is None else ', Elo'}", "rank", "won"]
-    rows = [header]
+    rows = [["", f"strength, 95 % at one look{'' if elo is None else ', Elo'}", "rank", "won"]]
     for row in result.rows():
         won = f"{row['win_rate']:.0%} of {row['votes']:,}"
         rows.append([row["model"], strength_text(row, elo), rank_text(row), won])
@@ -136,8 +135,9 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
     if result.paths:
         drawn = [rival for rival in result.models if rival in result.paths][:_MOST_RIVALS]
         lines = [Series(rival, *(values.tolist() for values in result.paths[rival])) for rival in drawn]
-        style: dict[str, Any] = {"mark": result.threshold, "mark_name": "shown", "markers": False}
-        chart = Lines(lines, "votes", "log of the evidence", **style)
+        chart = Lines(
+            lines, "votes", "log of the evidence", mark=result.threshold, mark_name="shown", markers=False
+        )
         rivals = "each rival" if len(drawn) == len(result.paths) else f"its {len(drawn)} strongest rivals"
         text = (
             f"Evidence that {result.leader} beats {rivals}, by number of votes. A win is shown, at any look, once "
@@ -166,5 +166,8 @@ def _matrix(result: Arena) -> str:
             cells[one, other] = f"{share:.0%} of {pair.n_votes:,}{shown}"
     columns = [pages.Column("won against"), *(pages.Column(model, numeric=True) for model in result.models)]
     rows = [[one, *(cells.get((one, other), "") for other in result.models)] for one in result.models]
-    caption = "Share of the votes that the row's model won; \u2713: shown to beat the column's model"
-    return pages.table(columns, rows, caption=caption)
+    return pages.table(
+        columns,
+        rows,
+        caption="Share of the votes that the row's model won; \u2713: shown to beat the column's model",
+    )

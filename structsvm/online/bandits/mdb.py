@@ -4,7 +4,7 @@ import numpy as np
 
 from structsvm.common.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import CountsWins, record_set
+from structsvm.online.bandits.policy import CountsWins
 from structsvm.online.bandits.rucb import upper_bounds
 from structsvm.protocols import Duel
 
@@ -66,8 +66,3 @@ class MDB(CountsWins):
             return Duel(tuple(range(self.n_arms)))
         wide = np.flatnonzero((upper_bounds(self.wins, self.beta * log_t) >= 0.5).all(axis=1))
         return Duel(tuple(wide.tolist()))
-
-    def update(self, duel: Duel, outcome: object) -> None:
-        """Count the outcomes of all pairs of the set; a set of one arm has no pairs."""
-        record_set(self.wins, duel, outcome)
-        self.t += 1

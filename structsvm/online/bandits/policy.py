@@ -33,9 +33,11 @@ class SavedState:
             raise BadInput(f"expected the state of a {cls.__name__}, got a {name}", f"use {name}.from_json")
         # the digest detects edits of the text, which could create a bandit in an unreachable state
         if not isinstance(state, dict) or digest != _digest(name, state):
-            problem = "expected the digest that to_json wrote, got a different digest"
-            remedy = "the text was edited, truncated or written by an earlier version"
-            raise BadInput(f"state of a {name}", problem, remedy)
+            raise BadInput(
+                f"state of a {name}",
+                "expected the digest that to_json wrote, got a different digest",
+                "the text was edited, truncated or written by an earlier version",
+            )
         bandit = cls.__new__(cls)
         vars(bandit).update({key: _decode(value) for key, value in state.items()})
         return bandit
@@ -66,14 +68,17 @@ def _decode(value: object) -> Any:
 class CountsWins(SavedState):
     """Mixin of bandits that count wins and return the Copeland leader as the best arm."""
 
+    compares_sets = False
+    t = 0  # states that earlier versions saved may lack it
+
     def __init__(self, n_arms: int) -> None:
         self.n_arms = check_whole("n_arms", n_arms)
         self.t = 0
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def update(self, duel: Duel, outcome: object) -> None:
-        """Add the outcome of a pair to the table of wins."""
-        record_pair(self.wins, duel, outcome)
+        """Add the outcomes of a pair, or of all pairs of a set, to the table of wins; a single arm has no pairs."""
+        (record_set if self.compares_sets else record_pair)(self.wins, duel, outcome)
         self.t += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
@@ -105,8 +110,11 @@ def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def check_horizon(horizon: float | None, who: str) -> int:
     """Return ``horizon`` as an int; raise BadInput, naming the bandit ``who``, if it is None or not an integer."""
     if horizon is None:
-        remedy = "pass {horizon}, or use structsvm.online.bandits.Anytime if it is unknown"
-        raise BadInput("horizon", f"{who} requires it, got none", remedy)
+        raise BadInput(
+            "horizon",
+            f"{who} requires it, got none",
+            "pass {horizon}, or use structsvm.online.bandits.Anytime if it is unknown",
+        )
     return check_whole("horizon", horizon, floats=True)
 
 
@@ -167,8 +175,11 @@ def record_set(wins: Float, duel: Duel, outcome: object) -> None:
     except (TypeError, ValueError):
         won = np.empty(0)
     if won.shape != first.shape or not ((won >= 0) & (won <= 1)).all():
-        problem = f"expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs()"
-        raise BadInput("outcome", problem, value=outcome)
+        raise BadInput(
+            "outcome",
+            f"expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs()",
+            value=outcome,
+        )
     wins[first, second] += won
     wins[second, first] += 1.0 - won
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from structsvm.common.checks import check_whole
-from structsvm.online.bandits.policy import CountsWins, record_set
+from structsvm.online.bandits.policy import CountsWins
 from structsvm.protocols import Duel
 
 
@@ -26,10 +25,6 @@ class RandomSubset(CountsWins):
     assumes = "nothing: a baseline"
     compares_sets = True
 
-    def __init__(self, n_arms: int) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
-        self.wins = np.zeros((self.n_arms, self.n_arms))
-
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a non-empty subset of the arms, all equally likely."""
         # each arm is in the set with probability 1/2; empty sets are drawn again
@@ -37,7 +32,3 @@ class RandomSubset(CountsWins):
             chosen = np.flatnonzero(rng.random(self.n_arms) < 0.5)
             if len(chosen):
                 return Duel(tuple(chosen.tolist()))
-
-    def update(self, duel: Duel, outcome: object) -> None:
-        """Count the outcomes of all pairs of the set; a set of one arm has no pairs."""
-        record_set(self.wins, duel, outcome)

@@ -21,7 +21,20 @@ def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Ge
     return tied(rewards / plays + np.sqrt(alpha * log(plays.sum() + 1) / plays), rng)
 
 
-class Sparring(SavedState):
+class _PlaysUCB1(SavedState):
+    """Mixin of bandits that choose arms by UCB1; ``rewards`` and ``plays`` have a last axis of arms."""
+
+    def __init__(self, n_arms: int, alpha: float, *rows: int) -> None:
+        self.n_arms = check_whole("n_arms", n_arms)
+        self.alpha = check_positive("alpha", alpha)
+        self.rewards, self.plays = np.zeros((2, *rows, self.n_arms))
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        """Return the arm that UCB1 played most often."""
+        return tied(self.plays.sum(axis=0), rng)
+
+
+class Sparring(_PlaysUCB1):
     """Sparring of Ailon et al. (ICML 2014): two UCB1 bandits, one on each side; the winner's reward is 1.
 
     It suits preferences that come from utilities, has no guarantee and needs no horizon.
@@ -45,10 +58,7 @@ class Sparring(SavedState):
     assumes = "utilities"
 
     def __init__(self, n_arms: int, *, alpha: float = 0.51) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
-        self.alpha = check_positive("alpha", alpha)
-        self.rewards = np.zeros((2, self.n_arms))  # one row per side
-        self.plays = np.zeros((2, self.n_arms))
+        super().__init__(n_arms, alpha, 2)  # one row per side
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the arm of the left UCB1 bandit and the arm of the right one."""
@@ -62,12 +72,8 @@ class Sparring(SavedState):
         self.rewards[[0, 1], [left, right]] += won, 1.0 - won
         self.plays[[0, 1], [left, right]] += 1
 
-    def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm that was played most often, on both sides together."""
-        return tied(self.plays.sum(axis=0), rng)
 
-
-class MultiSBM(SavedState):
+class MultiSBM(_PlaysUCB1):
     """MultiSBM of Ailon et al. (ICML 2014): UCB1 for each left arm, which is the right arm of the previous duel.
 
     It assumes that the preferences come from utilities and needs no horizon.
@@ -88,11 +94,8 @@ class MultiSBM(SavedState):
     assumes = "utilities"
 
     def __init__(self, n_arms: int, *, alpha: float = 2.5) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
-        self.alpha = check_positive("alpha", alpha)
+        super().__init__(n_arms, alpha, check_whole("n_arms", n_arms))  # one row per left arm, for its bandit
         self.left = -1  # the left arm of the next duel; -1 before the first outcome
-        self.rewards = np.zeros((self.n_arms, self.n_arms))  # one row per left arm, for its bandit
-        self.plays = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the right arm of the last duel (at first a random arm) and the arm that its UCB1 bandit plays."""
@@ -107,12 +110,8 @@ class MultiSBM(SavedState):
         self.plays[left, right] += 1
         self.left = right
 
-    def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm that was the right arm most often."""
-        return tied(self.plays.sum(axis=0), rng)
 
-
-class Doubler(SavedState):
+class Doubler(_PlaysUCB1):
     """Doubler of Ailon et al. (ICML 2014): UCB1 plays against its own arms from the previous epoch.
 
     In epoch i, which has ``2^i`` duels, the left arm is sampled from the right arms of the previous epoch, and a new
@@ -134,12 +133,9 @@ class Doubler(SavedState):
     assumes = "utilities"
 
     def __init__(self, n_arms: int, *, alpha: float = 2.5) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
-        self.alpha = check_positive("alpha", alpha)
+        super().__init__(n_arms, alpha)
         self.epoch = 1
         self.pool = np.zeros(self.n_arms)  # duels of the previous epoch, counted by right arm
-        self.rewards = np.zeros(self.n_arms)
-        self.plays = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return an arm sampled from the right arms of the previous epoch, and the arm that UCB1 plays."""
@@ -159,7 +155,7 @@ class Doubler(SavedState):
         if self.plays.sum() == 2**self.epoch:
             self.epoch += 1
             self.pool = self.plays
-            self.rewards, self.plays = np.zeros(self.n_arms), np.zeros(self.n_arms)
+            self.rewards, self.plays = np.zeros((2, self.n_arms))
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm that was the right arm most often in the last two epochs."""

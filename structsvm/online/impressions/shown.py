@@ -161,8 +161,10 @@ class Shown(Struct, frozen=True, gc=False):
         n, ids = len(self.documents), self.documents
         for i, row in enumerate(self.evidence):
             if len(row) != n:
-                problem = f"evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}"
-                raise BadInput("shown record", problem)
+                raise BadInput(
+                    "shown record",
+                    f"evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}",
+                )
         # strings are plain ids; other types may be encoded tuples or invalid ids
         if set(map(type, ids)) != {str}:
             ids = tuple(map(_decode, ids))
@@ -207,8 +209,11 @@ def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
         if document != document:  # NaN
             raise BadInput(f"{argument}[{k}]", f"expected a document id, got {document!r}")
         if first != k:
-            problem = f"document {document!r} occurs twice, at ranks {first + 1} and {k + 1}"
-            raise BadInput(argument, problem, "remove the duplicate before interleaving")
+            raise BadInput(
+                argument,
+                f"document {document!r} occurs twice, at ranks {first + 1} and {k + 1}",
+                "remove the duplicate before interleaving",
+            )
 
 
 def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:

@@ -146,8 +146,11 @@ def clicked_lists(method: Any, records: Sequence[Shown], places: Sequence[Sequen
     n_rankers, n_rows = distinct[0].n_rankers, 1 if method.is_by_team else distinct[0].n_rankers
     for record in distinct:
         if record.method != method.name:
-            problem = f"expected a record of {method.name!r}, got one of {record.method!r}"
-            raise BadInput("shown", problem, "credit it with the method that showed it")
+            raise BadInput(
+                "shown",
+                f"expected a record of {method.name!r}, got one of {record.method!r}",
+                "credit it with the method that showed it",
+            )
         if len(record.evidence) != n_rows:
             raise BadInput("shown", f"expected {n_rows} row(s) of evidence, got {len(record.evidence)}")
     sizes = [len(record.documents) for record in distinct]

@@ -132,8 +132,9 @@ def check_rankings(
     checked = []
     for i, ranking in enumerate(rankings):
         if isinstance(ranking, (str, bytes)):
-            problem = f"expected a sequence of document ids, got {ranking!r:.80}"
-            raise BadInput("rankings", problem, at=f"[{i}]")
+            raise BadInput(
+                "rankings", f"expected a sequence of document ids, got {ranking!r:.80}", at=f"[{i}]"
+            )
         # NumPy scalars have the same hash as Python scalars, but json cannot write them
         ids = tuple(document.item() if isinstance(document, np.generic) else document for document in ranking)
         if not ids:
@@ -141,8 +142,11 @@ def check_rankings(
         check_distinct(f"rankings[{i}]", ids)
         checked.append(ids)
     if pair and len(checked) != 2:
-        expected = f"this method compares exactly 2 rankings, got {len(checked)}"
-        raise BadInput("rankings", expected, "use TeamDraft, Probabilistic, Optimized or SOSM for more")
+        raise BadInput(
+            "rankings",
+            f"this method compares exactly 2 rankings, got {len(checked)}",
+            "use TeamDraft, Probabilistic, Optimized or SOSM for more",
+        )
     if len(checked) < 2:
         raise BadInput("rankings", f"expected at least 2 rankings to compare, got {len(checked)}")
     return checked

@@ -87,8 +87,11 @@ class Optimized(Merging):
         ordered, order = _in_one_order(check_rankings(rankings, length))
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
-            problem = f"more than max_lists={self.max_lists} allowed lists"
-            raise BadInput("distribution", problem, "increase max_lists or decrease length")
+            raise BadInput(
+                "distribution",
+                f"more than max_lists={self.max_lists} allowed lists",
+                "increase max_lists or decrease length",
+            )
         return self._solve(ordered, order, lists)
 
     def credit_many(self, lists: ClickedLists) -> Credits:

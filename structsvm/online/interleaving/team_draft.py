@@ -57,10 +57,11 @@ class TeamDraft(Merging):
         # changed, and all its clicks would credit one ranker.
         teams = [team for row in shown.evidence for team in row if team is not None]
         if len(teams) > 1 and len(set(teams)) == 1:
-            problem = (
-                f"evidence: expected documents of different teams, got all {len(teams)} of team {teams[0]}"
+            raise BadInput(
+                "shown record",
+                f"evidence: expected documents of different teams, got all {len(teams)} of team {teams[0]}",
+                "log what Shown.to_json() returns, unchanged",
             )
-            raise BadInput("shown record", problem, "log what Shown.to_json() returns, unchanged")
 
     def bound(self, length: int, n_rankers: int) -> float:
         """Return the size of the largest team."""

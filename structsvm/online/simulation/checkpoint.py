@@ -62,12 +62,18 @@ class Checkpoint:
                     if not np.isfinite(arrays[name]).all() or (name != "regret" and (arrays[name] < 0).any()):
                         raise Damaged(f"{name}: impossible values")
         except (Damaged, UnicodeError) as error:
-            problem = f"expected a checkpoint of simulate, got another file ({error!s:.200})"
-            raise BadInput(path, problem, "give another path, or delete the file") from error
+            raise BadInput(
+                path,
+                f"expected a checkpoint of simulate, got another file ({error!s:.200})",
+                "give another path, or delete the file",
+            ) from error
         if saved_settings != here:
             differ = [key for key in here if here[key] != saved_settings.get(key)] or ["settings"]
-            problem = f"expected a checkpoint of this simulation, but {', '.join(differ)} differ"
-            raise BadInput(path, problem, "give another path, or delete the file")
+            raise BadInput(
+                path,
+                f"expected a checkpoint of this simulation, but {', '.join(differ)} differ",
+                "give another path, or delete the file",
+            )
         vars(self).update(arrays)
 
     def add(self, run: int, values: Float, answers: Int, duels: Int) -> None:

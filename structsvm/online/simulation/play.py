@@ -263,5 +263,6 @@ def simulate(
     for run, values, answers, duels in outcomes:
         store.add(run, values, answers, duels)
         report(run, steps)
-    correct = np.isin(store.winners, world.winners)
-    return Simulation(grid, store.regret, store.winners, correct, store.duels, plays_compiled)
+    return Simulation(
+        grid, store.regret, store.winners, np.isin(store.winners, world.winners), store.duels, plays_compiled
+    )

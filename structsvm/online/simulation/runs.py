@@ -68,8 +68,9 @@ def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any]
         return lambda: copy.deepcopy(bandit)
     if callable(bandit):
         return lambda: bandit(n_arms, horizon)
-    expected = "expected a name, a bandit or a callable (n_arms, horizon) -> bandit"
-    raise BadInput("bandit", expected, value=bandit)
+    raise BadInput(
+        "bandit", "expected a name, a bandit or a callable (n_arms, horizon) -> bandit", value=bandit
+    )
 
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
@@ -138,6 +139,5 @@ def in_processes(
         with parallel_config(backend=backend, n_jobs=n_jobs):
             pool = Parallel(return_as=handing_over)
     except (ValueError, ImportError) as error:
-        expected = f"expected a usable joblib backend ({error})"
-        raise BadInput("backend", expected, value=backend) from None
+        raise BadInput("backend", f"expected a usable joblib backend ({error})", value=backend) from None
     yield from pool(delayed(job)(run) for run in runs)

@@ -228,9 +228,14 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain numbers, strings and lists; infinity becomes None for JSON."""
-        names = ("winner", "winner_p_value")
-        more = {name: getattr(self, name) for name in names} | {"more_queries": self.more_queries()}
-        return plain(vars(self) | more)
+        return plain(
+            vars(self)
+            | {
+                "winner": self.winner,
+                "winner_p_value": self.winner_p_value,
+                "more_queries": self.more_queries(),
+            }
+        )
 
 
 def analyse(
@@ -297,8 +302,11 @@ def analyse(
     settings = Settings(test, alpha, power, correction)
     if isinstance(log, (str, PathLike)) or hasattr(log, "columns"):
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
-        remedy = "read it with read_log or, for a table, with structsvm.clicks.read_team_draft_table"
-        raise BadInput("log", f"expected a log, got {shown}", remedy)
+        raise BadInput(
+            "log",
+            f"expected a log, got {shown}",
+            "read it with read_log or, for a table, with structsvm.clicks.read_team_draft_table",
+        )
     # a TeamDraftLog is a tuple of a log and the counts of lines left out
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
         log = log[0]

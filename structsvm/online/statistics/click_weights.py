@@ -69,8 +69,12 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     if not rows.any():
         raise BadInput("psi", "expected queries with clicks, but all rows are zero")
     if ridge == 0 and _never_wrong(rows):
-        problem = "the likelihood has no maximum, since the queries are separable"
-        raise BadInput("ridge", problem, "pass ridge > 0", value=0)
+        raise BadInput(
+            "ridge",
+            "the likelihood has no maximum, since the queries are separable",
+            "pass ridge > 0",
+            value=0,
+        )
 
     def loss(w: Float) -> float:
         margins = products(rows, w)
@@ -180,8 +184,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     }
     # the last coordinate is a lower bound on the scores of all pairs, and is maximised
     first = np.append(start, scores(np.append(start, 0.0))[0].min())
-    solution = minimize(negated, first, **settings)
-    u = solution.x[:-1]
+    u = minimize(negated, first, **settings).x[:-1]
     return products(basis, u / norm(u))
 
 
@@ -254,8 +257,11 @@ class ClickWeights:
                 raise ValidationError(f"Expected the {len(FEATURES)} click features")
             check_choice("method", saved.method, LEARNERS)
         except (DecodeError, UnicodeDecodeError, RecursionError, BadInput) as error:
-            problem = f"expected click weights as ClickWeights.save writes them, got another file ({error})"
-            raise BadInput(path, problem, "learn the weights again") from None
+            raise BadInput(
+                path,
+                f"expected click weights as ClickWeights.save writes them, got another file ({error})",
+                "learn the weights again",
+            ) from None
         # JSON has no infinity
         needed, by_clicks = (math.inf if n is None else n for n in (saved.needed, saved.needed_by_clicks))
         return cls(saved.weights, saved.method, saved.n_queries, needed, by_clicks)

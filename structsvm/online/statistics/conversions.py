@@ -101,10 +101,11 @@ def ab_test(users: ArrayLike, conversions: ArrayLike, *, share: float = 0.5, alp
             "conversions", f"expected at most the number of users {n.tolist()}, got {won.tolist()}"
         )
     if (split := float(exp(-_log_capital(n, share, share)))) < _SPLIT:
-        problem = (
-            f"expected {share:.0%} of {int(n.sum()):,} users in B, got {n[1] / n.sum():.1%} (p {split:.1g})"
+        raise BadInput(
+            "users",
+            f"expected {share:.0%} of {int(n.sum()):,} users in B, got {n[1] / n.sum():.1%} (p {split:.1g})",
+            "find which users are missing, or set {share}",
         )
-        raise BadInput("users", problem, "find which users are missing, or set {share}")
     from scipy.optimize import brentq
 
     excess: Callable[[float], float] = lambda q: float(_log_capital(won, share, q) + log(alpha))  # noqa: E731
@@ -124,12 +125,12 @@ def _whole(name: str, given: ArrayLike) -> Float:
     """Return two counts; raise BadInput for others."""
     counts = np.asarray(given, dtype=np.float64)
     if counts.shape != (2,) or not (np.isfinite(counts) & (counts >= 0) & (counts == np.floor(counts))).all():
-        problem = f"expected two whole numbers, of A and of B, got {given!r:.80}"
-        remedy = (
+        raise BadInput(
+            name,
+            f"expected two whole numbers, of A and of B, got {given!r:.80}",
             "revenue has no bound known in advance, so that no test of it is valid at every look: fix the number "
-            "of users, look once, and compare the means with scipy.stats.ttest_ind"
+            "of users, look once, and compare the means with scipy.stats.ttest_ind",
         )
-        raise BadInput(name, problem, remedy)
     return counts
 
 

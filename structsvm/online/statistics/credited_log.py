@@ -20,8 +20,8 @@ from structsvm.online.clicklog import (
     ClickLog,
     Header,
     Id,
+    Impression,
     Lines,
-    Logged,
     numbered_lines,
     places_of,
     refuse_disagreement,
@@ -261,7 +261,7 @@ class _Reader:
         self.content = array("q")  # hashes of the content of lines with an id, and of the text of other lines
         self.n_same = 0
 
-    def add(self, number: int, one: Logged, name: Id | None, raw: bytes | None = None) -> None:
+    def add(self, number: int, one: Impression, name: Id | None, raw: bytes | None = None) -> None:
         """Add an impression and its id."""
         if not self.header.admit(number, one):
             return
@@ -272,9 +272,11 @@ class _Reader:
             return
         if self.method is None:
             if shown.method not in NAMES:
-                problem = f"method: expected one of {', '.join(NAMES)}, got {shown.method!r:.80}"
-                raise BadInput(f"{self.source}{number}", problem)
-            self.method, self.n_rankers = interleaver(shown.method), len(one.among or ()) or shown.n_rankers
+                raise BadInput(
+                    f"{self.source}{number}",
+                    f"method: expected one of {', '.join(NAMES)}, got {shown.method!r:.80}",
+                )
+            self.method, self.n_rankers = interleaver(shown.method), len(one.among) or shown.n_rankers
             if one.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
             self.pairs = list(combinations(range(self.n_rankers), 2))

@@ -7,7 +7,7 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import dot
-from structsvm.online.clicklog import ClickLog, Impression, Logged
+from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.protocols import Float
 
@@ -40,7 +40,7 @@ def most_features(weights: Float, n_clicks: float) -> float:
     return dot(np.abs(weights), _GROWING * n_clicks + _BOUNDED)
 
 
-def click_features(impression: Logged, own: int = 0, other: int = 1) -> Float:
+def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
     """Return ``Phi(q, C_own, C_other)``: fourteen features of the clicks of team ``own`` minus those of ``other``.
 
     An attribute that is not logged counts as absent. Ranks of later pages continue those of the previous page
@@ -49,8 +49,11 @@ def click_features(impression: Logged, own: int = 0, other: int = 1) -> Float:
     """
     shown, clicks = impression.shown, impression.clicks or ()
     if shown.method != "team_draft":
-        problem = f"expected records of 'team_draft', got {shown.method!r}"
-        raise BadInput("click features need teams", problem, "use the credit of that method")
+        raise BadInput(
+            "click features need teams",
+            f"expected records of 'team_draft', got {shown.method!r}",
+            "use the credit of that method",
+        )
     team_of, order = teams_of(shown), [click.rank for click in clicks]
     downloaded = {click.rank for click in clicks if click.download}
     regressed = {rank for rank, following in pairwise(order) if following < rank}

@@ -110,8 +110,11 @@ class RunningStatistics:
         # ``k`` is the index of the first such credit, or 0.
         k = int(np.argmax(largest > self.bound))
         if largest[k] > self.bound:
-            problem = f"expected credit of at most {self.bound:g} for a team, got {largest[k]:g}"
-            raise BadInput(names[k], problem, "log what show() returns, unchanged")
+            raise BadInput(
+                names[k],
+                f"expected credit of at most {self.bound:g} for a team, got {largest[k]:g}",
+                "log what show() returns, unchanged",
+            )
         values = outcome if self._interleaver.draws_outcome else differences(credit)
         for p, pair in enumerate(self._pairs):
             self._add_pair(pair, values[:, p], outcome[:, p])
@@ -127,8 +130,9 @@ class RunningStatistics:
         settings = Settings(test, self.alpha, power, correction)
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
-        counts = self.n_impressions, self.n_clicked
-        log = CreditedLog(self.method, self.rankers, (), *counts, bound=self._largest)
+        log = CreditedLog(
+            self.method, self.rankers, (), self.n_impressions, self.n_clicked, bound=self._largest
+        )
         pairs = []
         for pair in self._pairs:
             outcomes = pair.wins, pair.losses, self.n_impressions - pair.wins - pair.losses

@@ -80,8 +80,11 @@ def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:
 def check_places(name: str, table: tuple[float, ...], length: int) -> NDArray[np.float64]:
     """Return the first ``length`` entries of a table by rank; raise ValueError if it has fewer entries."""
     if length > len(table):
-        problem = f"the table covers {len(table)} rank(s), but the list has {length}"
-        raise BadInput(name, problem, "use a longer table or show fewer documents")
+        raise BadInput(
+            name,
+            f"the table covers {len(table)} rank(s), but the list has {length}",
+            "use a longer table or show fewer documents",
+        )
     return np.array(table[:length], dtype=np.float64)
 
 
@@ -96,6 +99,7 @@ def check_grades(grades: ArrayLike, n_grades: int) -> NDArray[np.int64]:
         raise BadInput("grades", f"expected integers from 0 to {n_grades - 1}, got {values[0]!r}")
     valid = np.isfinite(values) & (values >= 0) & (values < n_grades)
     valid &= values == np.floor(np.where(valid, values, 0))
-    expected = f"an integer from 0 to {n_grades - 1} (the model has {n_grades} grades)"
-    refuse_first("grades", values, ~valid, expected)
+    refuse_first(
+        "grades", values, ~valid, f"an integer from 0 to {n_grades - 1} (the model has {n_grades} grades)"
+    )
     return values.astype(np.int64)

@@ -1,11 +1,11 @@
 """Users of unequal size, one estimand for all figures, and signs that are fair where outcomes are fractions."""
 
-import dataclasses
 from itertools import permutations
 
 import numpy as np
 import pytest
 from _click_logs import heavy_user, interleaved
+from msgspec import structs
 
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, write_log
@@ -191,7 +191,7 @@ def test_clusters_require_an_id_on_every_list():
     def changed(**fields):
         made = []
         for i, one in enumerate(log.impressions):
-            made.append(dataclasses.replace(one, **{name: of(i, one) for name, of in fields.items()}))
+            made.append(structs.replace(one, **{name: of(i, one) for name, of in fields.items()}))
         return ClickLog.of(made)
 
     sessions = changed(session=lambda i, one: one.user, user=lambda i, one: None)

@@ -3,7 +3,6 @@
 import gzip
 import json
 import tracemalloc
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -232,7 +231,7 @@ def test_memory_is_a_few_numbers_an_impression(tmp_path):
     """Impression objects take about 2 KB each."""
     made = simulated(METHODS[0], 500)
     path = tmp_path / "log.jsonl"
-    write_log(path, [replace(i, shown=structs.replace(i.shown, impression=None)) for i in made] * 20)
+    write_log(path, [structs.replace(i, shown=structs.replace(i.shown, impression=None)) for i in made] * 20)
     tracemalloc.start()
     read = read_credits(path)
     kept, _ = tracemalloc.get_traced_memory()

@@ -20,8 +20,16 @@ def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an MDB in its initial state."""
     k = policy.n_arms
     merged = np.zeros((k, k) if run.live else (0, 0), dtype=np.int64)
-    arrays = merged, *np.zeros((2, k, k)), *np.zeros((2, k)), np.zeros(k, dtype=np.bool_), np.arange(k)
-    _mdb(run, policy.alpha, policy.beta, *arrays)
+    _mdb(
+        run,
+        policy.alpha,
+        policy.beta,
+        merged,
+        *np.zeros((2, k, k)),
+        *np.zeros((2, k)),
+        np.zeros(k, dtype=np.bool_),
+        np.arange(k),
+    )
 
 
 @kernel

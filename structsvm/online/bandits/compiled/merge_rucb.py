@@ -29,8 +29,18 @@ def play(policy: Any, run: Run) -> None:
         members = np.full((len(batches), sizes.max()), -1, dtype=np.int64)
         for b, batch in enumerate(batches):
             members[b, : len(batch)] = batch
-        scratch = np.zeros(members.shape[1]), np.zeros(k, dtype=np.int64)
-        again = _stage(run, policy.alpha, policy.offset, wins, threshold, members, sizes, state, *scratch)
+        again = _stage(
+            run,
+            policy.alpha,
+            policy.offset,
+            wins,
+            threshold,
+            members,
+            sizes,
+            state,
+            np.zeros(members.shape[1]),
+            np.zeros(k, dtype=np.int64),
+        )
         batches = [members[b, : sizes[b]].tolist() for b in range(len(batches))]
         if again and len(batches) > 1:
             batches = merge_batches(batches, policy.size)

@@ -21,8 +21,15 @@ def play(policy: Any, run: Run) -> None:
     k = policy.n_arms
     share = np.full((k, k), 2.0)
     np.fill_diagonal(share, -1.0)
-    pairs = share, *np.zeros((2, k, k)), *np.full((2, k, k), 0.5)
-    _rcs(run, policy.alpha, *pairs, np.zeros(k, dtype=np.int64), np.zeros(k))
+    _rcs(
+        run,
+        policy.alpha,
+        share,
+        *np.zeros((2, k, k)),
+        *np.full((2, k, k), 0.5),
+        np.zeros(k, dtype=np.int64),
+        np.zeros(k),
+    )
 
 
 @kernel

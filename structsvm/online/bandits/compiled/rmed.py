@@ -16,8 +16,18 @@ def play(policy: Any, run: Run) -> None:
     k = policy.n_arms
     share = np.full((k, k), 0.5)
     np.fill_diagonal(share, np.inf)
-    waiting = np.arange(k), np.ones(k, dtype=np.bool_), np.zeros(k, dtype=np.bool_)
-    _rmed(run, policy.margin, TIE, share, *np.zeros((2, k, k)), np.zeros(k), np.full(k, k - 1), *waiting)
+    _rmed(
+        run,
+        policy.margin,
+        TIE,
+        share,
+        *np.zeros((2, k, k)),
+        np.zeros(k),
+        np.full(k, k - 1),
+        np.arange(k),
+        np.ones(k, dtype=np.bool_),
+        np.zeros(k, dtype=np.bool_),
+    )
 
 
 @kernel

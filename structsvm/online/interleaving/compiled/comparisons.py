@@ -148,8 +148,9 @@ class LiveComparisons:
 
     def live_arrays(self) -> Any:
         """Return the arrays for comparisons in compiled bandits; each call allocates new scratch arrays."""
-        by = self.method == "team_draft", self.credit == "difference"
-        return kernels.live_arrays(self.ranked, self._tables, self._decay, *by)
+        return kernels.live_arrays(
+            self.ranked, self._tables, self._decay, self.method == "team_draft", self.credit == "difference"
+        )
 
 
 def tables_for(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
