@@ -1,11 +1,11 @@
 """The log of a bandit: each pair of rankers is compared only on the lists that contain both."""
 
 import json
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from structsvm.metrics.tests import randomization
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
