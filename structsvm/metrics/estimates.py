@@ -100,7 +100,8 @@ def _verdict(found: Comparison) -> str:
         return f"better than the baseline by {found.mean_difference:.3f} {interval}"
     if found.upper < 0:
         return f"worse than the baseline: {found.mean_difference:+.3f} {interval}"
-    return f"not shown to be better than the baseline: {found.mean_difference:+.3f} {interval}"
+    told = "difference from" if math.isnan(found.lower) else "not shown to be better than"
+    return f"{told} the baseline: {found.mean_difference:+.3f} {interval}"
 
 
 def estimate_of(
