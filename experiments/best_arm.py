@@ -8,10 +8,10 @@ claim; *all rates known* also bets the best share at each win rate. No choice of
 fewer votes.
 
 The bets were chosen so that a clear best arm needs at most 1.3 times the votes of peeking (mean): twelve stakes with a
-prior over win rates, larger stakes first, and no further votes for beaten rivals. Two worlds are below it, with 1.20
-and 1.04 times the votes; with four equal rivals of win rate .75 the ratio is 1.61. There *best known* takes 1.39
-times, so no choice of pairs reaches 1.3 with these bets, and *all rates known* 1.14 times, which would need bets that
-know the win rates.
+prior over win rates, larger weights of the larger stakes, and exploration that ends once the leader is certain. Two
+worlds are below it, with 1.20 and 1.04 times the votes; with four equal rivals of win rate .75 the ratio is 1.61. There
+*best known* takes 1.39 times, so no choice of pairs reaches 1.3 with these bets, and *all rates known* 1.14 times,
+which would need bets that know the win rates.
 """
 
 from collections.abc import Callable, Iterator
