@@ -297,8 +297,6 @@ def _read_matrix(path: Path) -> Any:
                 path, f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
             ) from None
     lines = [line.split("#")[0].replace(",", " ") for _, line in read_lines(path)]
-    if not any(map(str.strip, lines)):
-        raise BadInput(path, "expected a matrix of numbers, got an empty file")
     try:
         return np.loadtxt(lines, ndmin=2)
     except ValueError as error:

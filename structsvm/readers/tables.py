@@ -138,8 +138,9 @@ def read_csv(
     >>> data, data.feature_names, data.X.tolist()
     (QueryData(1 query, 2 rows, 2 features, dense float64), ('bm25', 'age'), [[2.5, 1.0], [1.5, 0.0]])
     """
-    names: dict[str, Any] = {"label": label, "qid": qid, "docid": docid, "features": features, "fill": fill}
-    return read_rows(path, max_expansion=max_expansion, **names)[0]
+    return read_rows(
+        path, max_expansion=max_expansion, label=label, qid=qid, docid=docid, features=features, fill=fill
+    )[0]
 
 
 def read_parquet(
@@ -255,13 +256,11 @@ def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **opti
     layout = layout_of(tables, **options)
     kind = layout.dtype if dtype is None else np.dtype(dtype)
     queries, documents = (IdColumn(tables[0].source, name or "") for name in (layout.qid, layout.docid))
-    for one in (layout, layout._replace(label=None)):
-        try:
-            write = partial(_write, tables, one, Path(path), kind, queries, documents)
-            write_in_attempts(write, (queries, documents))
-            return
-        except _Unlabelled:
-            continue
+    more = Path(path), kind, queries, documents
+    try:
+        write_in_attempts(partial(_write, tables, layout, *more), (queries, documents))
+    except _Unlabelled:
+        write_in_attempts(partial(_write, tables, layout._replace(label=None), *more), (queries, documents))
 
 
 def layout_of(
