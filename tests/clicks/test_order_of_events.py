@@ -56,7 +56,8 @@ def visits(rng):
             hits = {"query_response_hit_ids": documents} if rng.random() < 0.8 else {}
             entries.append({"query_id": number, "user_query": text, "timestamp": int(moment)} | hits)
         elif kind < 0.6 and number != "2":  # all at one time; the third query logs no impressions
-            for rank, document in enumerate(documents, 1 + 5 * page):
+            twice = documents[: rng.random() < 0.2]  # at two ranks
+            for rank, document in enumerate(documents + twice, 1 + 5 * page):
                 team = ("new", "old")[int(rng.random() < 0.5)]
                 entries.append(event("impression", number, document, rank, team, **who, **stamp))
         else:
