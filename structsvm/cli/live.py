@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import date, timedelta
 from pathlib import Path
@@ -169,9 +169,7 @@ def check(
             for row in rows:
                 title = row.title
                 status.update(title)
-                read, found = check_experiment(
-                    opened, row, tell=lambda done, of=title: status.update(f"{of}: {done:,} impressions")
-                )
+                read, found = check_experiment(opened, row, tell=_telling(status, title))
                 n += read
                 problems += found
     for problem in problems:
@@ -369,6 +367,10 @@ def _read_toml(path: Path | None) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise BadInput(path, f"expected TOML ({error})") from None
+
+
+def _telling(status: Any, title: str) -> Callable[[int], None]:
+    return lambda done: status.update(f"{title}: {done:,} impressions")
 
 
 def _shown(url: str) -> str:
