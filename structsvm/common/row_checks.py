@@ -103,6 +103,15 @@ def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tup
     return None
 
 
+def column_ranges(X: Any, *, missing: bool) -> list[NDArray[np.float64]] | None:
+    """Return the smallest and the largest value of each column of an array, NaN if a value is NaN and not ``missing``;
+    None for a CSR matrix."""
+    if not isinstance(X, np.ndarray):
+        return None
+    extremes = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
+    return [extreme.reduce(X, axis=0).astype(np.float64) for extreme in extremes]
+
+
 def _check_range(values: NDArray[Any], stop: int, name: str, axis: str) -> None:
     step = max(1, _CHUNK_BYTES // values.itemsize)
     for start in range(0, values.shape[0], step):

@@ -29,12 +29,17 @@ def record_training(*parts: Any, **facts: Any) -> dict[str, Any]:
 
 
 def record_rows(
-    X: Any, y: NDArray[np.float64], offsets: NDArray[np.int64], order: NDArray[np.int64] | None = None
+    X: Any,
+    y: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    order: NDArray[np.int64] | None = None,
+    *,
+    ranges: list[NDArray[np.float64]] | None,
 ) -> dict[str, Any]:
     """Return the record of a training on validated rows; ``order`` groups them by query if they are not grouped.
 
-    ``low`` and ``high`` are the ranges of the features, without missing values; sparse rows have none. The digest is of
-    labels, queries and features as passed, in their precision.
+    ``ranges`` are those of the features, without missing values; sparse rows have none. The digest is of labels,
+    queries and features as passed, in their precision.
     """
     facts: dict[str, Any] = {"n_rows": int(X.shape[0]), "n_queries": int(offsets.size - 1)}
     facts["labels"] = [float(y.min()), float(y.max())]
@@ -42,7 +47,7 @@ def record_rows(
         parts = [X.indptr, X.indices[:_HASHED], X.data[:_HASHED]]
     else:
         parts = [X[:: -(-X.size // _HASHED) or 1]]
-        for name, extreme in (("low", np.fmin), ("high", np.fmax)):
-            facts[name] = np.asarray(extreme.reduce(X, axis=0), dtype=np.float64)
+    if ranges is not None:
+        facts["low"], facts["high"] = ranges
     parts += [y, offsets] if order is None else [y, offsets, order]
     return record_training(f"{X.shape} {X.dtype}", *parts, **facts)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.checks import BadInput, check_C, check_choice, check_fraction, check_number, counted
+from structsvm.common.checks import BadInput, check_C, check_choice, check_positive, counted
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
 from structsvm.common.training_data import record_training
@@ -30,7 +30,7 @@ from structsvm.estimators.fitted import (
     ranks,
     warn_of_uninformative,
 )
-from structsvm.estimators.linear import SCALES, Scale, linear_scores
+from structsvm.estimators.linear import Scale, check_usual, linear_scores
 from structsvm.estimators.structural import StructuralRanker, usual_C
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.metrics.evaluation import bounds_of, evaluate_part, warn_of_nothing_relevant
@@ -43,6 +43,12 @@ from structsvm.trainers.partitioned import train_partitioned
 from structsvm.trainers.partitioned.driver import PartitionedSolver, check_partitioned
 
 _log = logging.getLogger("structsvm")
+
+_LEARNED = {
+    *("coef_", "fit_", "scaler_", "training_data_", "n_queries_", "n_uninformative_"),
+    *("n_features_in_", "feature_names_in_"),
+}
+"""Attributes that the ranker on one machine has as well."""
 
 _USABLE = 0.9
 """Share of the memory limits that rows may fill; Dask pauses and restarts workers that use more."""
@@ -458,24 +464,16 @@ class DaskStructuralRanker(BaseEstimator):
         check_is_fitted(self, "coef_")
         shared = ("loss", "tol", "relevance", "scale", "positive", "max_passes", "qp")
         model = StructuralRanker(C=self.fit_.C, **{name: getattr(self, name) for name in shared})
-        model.coef_, model.fit_ = self.coef_, self.fit_
-        model.n_queries_, model.n_uninformative_ = self.n_queries_, self.n_uninformative_
-        model.n_features_in_, model.training_data_ = self.n_features_in_, self.training_data_
-        if hasattr(self, "feature_names_in_"):
-            model.feature_names_in_ = self.feature_names_in_
-        model._saw_qid = True
-        model.scaler_ = self.scaler_
+        learned = {name: value for name, value in vars(self).items() if name in _LEARNED}
+        model.__dict__.update(learned, _saw_qid=True)
         return model
 
     def check_options(self) -> None:
         """Raise for parameters that :meth:`fit` would refuse; no data are needed."""
         if self.C is not None:
             check_C(self.C)
-        check_fraction("tol", self.tol)
-        check_number("relevance", self.relevance, 0.0, open_end=True)
-        check_number("max_passes", self.max_passes, 1, whole=True)
-        check_number("timeout", self.timeout, 0.0, open_end=True)
-        check_choice("scale", self.scale, SCALES)
+        check_usual(self)
+        check_positive("timeout", self.timeout)
         check_choice("groups", self.groups, ("refuse", "mend", "shuffle"))
         check_partitioned(self.solver, self.positive, Options(qp=self.qp))
         get_oracle(self.loss, relevance=self.relevance)

@@ -414,13 +414,17 @@ def read_rows(
 ) -> TrainingRows:
     """Validate the arguments of ``fit``; raise if memory does not suffice for ``vectors`` vectors of weights."""
     X, qid = queries.split_qid(X, qid)
-    X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
+    numbers = queries.column_numbers(X)
+    X, y, ranges = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
     check_width(X, qid, vectors=vectors)
     grouping = queries.group_queries(qid, X.shape[0])
     weights = query_weights(weight, X, grouping)
     if reset:
         model._saw_qid = qid is not None
-        model.training_data_ = record_rows(X, y, grouping.offsets, grouping.order)
+        model.training_data_ = record_rows(X, y, grouping.offsets, grouping.order, ranges=ranges)
+        vars(model).pop("_numbers_", None)
+        if numbers is not None:
+            model._numbers_ = numbers
     if qid is None and hasattr(model, "cv"):
         raise BadInput("cv", "expected at least 2 queries to assign to folds, got 1 query", "pass qid")
     queries.one_query(qid, f"{type(model).__name__}.fit")
@@ -468,7 +472,7 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
         problem = "expected query ids, as in fit: (X, y, qid)"
         raise BadInput("validation", problem, "without them all rows would be ranked as one query")
     with naming("validation"):
-        X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
+        X, y, _ = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
         grouping = queries.group_queries(qid, X.shape[0])
         X = scaled(model, X, qid)
     if grouping.order is not None:

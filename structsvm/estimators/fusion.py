@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.common.checks import BadInput
+from structsvm.common.row_checks import column_ranges
 from structsvm.common.training_data import record_rows
 from structsvm.estimators.fitted import Saved
 from structsvm.features.binning import BinnedFeatures, StepFunction
@@ -176,7 +177,8 @@ def fusion_path(
             "check the judgments and the relevance, or pool deeper",
         )
     problem = RankingProblem(rows, pool.offsets, separator, weights=separator.query_weights, n_jobs=n_jobs)
-    record = record_rows(pool.scores, pool.y, pool.offsets)
+    ranges = column_ranges(pool.scores, missing=True)
+    record = record_rows(pool.scores, pool.y, pool.offsets, ranges=ranges)
     for fit in fit_path(problem, Cs, tol=tol):
         yield FusionModel(pool.names, binning, fit.w, loss, float(relevance), depth, fit, record)
 

@@ -16,7 +16,7 @@ from structsvm.estimators.fitted import FittedRanker, read_rows, scaled
 from structsvm.features.input_rows import warn_of_scale
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float
-from structsvm.queries import QueryData, column_numbers, rows_in_groups, split_qid
+from structsvm.queries import QueryData, rows_in_groups
 
 Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
 SCALES = get_args(Scale)
@@ -83,11 +83,6 @@ class LinearSVM(LinearRanker):
         """Return validated, grouped and scaled data and one weight per query; set the attributes that describe the
         input."""
         self.check_options()
-        X, qid = split_qid(X, qid)
-        self.__dict__.pop("_numbers_", None)
-        numbers = column_numbers(X)
-        if numbers is not None:
-            self._numbers_ = numbers
         rows = read_rows(self, X, y, qid, sample_weight, vectors=_VECTORS)
         data = rows_in_groups(rows.X, rows.y, rows.grouping)
         self.scaler_ = make_scaler(self.scale)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, field
 from typing import Literal
 
-from numpy.typing import ArrayLike
-
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.structural import StructuralRanker, model_path
+from structsvm.estimators.structural import StructuralRanker
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Oracle
@@ -100,25 +97,6 @@ class PairwiseSVM(StructuralRanker):
     penalty: None = field(default=None, init=False)
     stabilise: bool = field(default=True, init=False)
     qp: Literal["active_set"] = field(default="active_set", init=False)
-
-    def path(
-        self,
-        X: object,
-        y: ArrayLike,
-        Cs: Sequence[float],
-        *,
-        qid: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Iterator[PairwiseSVM]:
-        """Yield models trained for several values of C, as :func:`structsvm.estimators.model_path` does.
-
-        Examples
-        --------
-        >>> X, y = [[1.0], [0.0]], [1, 0]
-        >>> [(model.C, model.coef_.round(6)) for model in PairwiseSVM().path(X, y, [1.0, 0.5], qid=0)]
-        [(0.5, array([0.5])), (1.0, array([1.]))]
-        """
-        return model_path(self, X, y, Cs, qid=qid, sample_weight=sample_weight)
 
     @property
     def _loss(self) -> Oracle:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from structsvm import queries
 from structsvm.common.checks import BadInput
 from structsvm.common.machine import memory_bytes
+from structsvm.common.row_checks import column_ranges
 from structsvm.features.scaling import refuse_sparse
 from structsvm.protocols import Float
 
@@ -126,7 +127,8 @@ def validate_rows(
     """Validate ``X``, and ``y`` if given, with scikit-learn's ``validate_data``; errors name row, column and query.
 
     With ``reset=False``, the features are compared with those of ``fit``. ``missing=True`` accepts NaN in ``X``.
-    ``qid`` is only used in error messages.
+    ``qid`` is only used in error messages. The result is ``X``, or ``(X, y, ranges)`` with labels, where ``ranges`` are
+    the :func:`~structsvm.common.row_checks.column_ranges` of ``X``.
     """
     for name, values in (("X", X), ("y", y)):
         queries.refuse_masked(name, values)
@@ -150,12 +152,14 @@ def validate_rows(
         except ValueError:
             _check_labels(y, qid)
             raise
-    bad = queries.first_beyond(X, queries.LARGEST, missing=missing)
+    ranges = column_ranges(X, missing=missing) if labelled else None
+    within = ranges is not None and ((ranges[0] >= -queries.LARGEST) & (ranges[1] <= queries.LARGEST)).all()
+    bad = None if within else queries.first_beyond(X, queries.LARGEST, missing=missing)
     if bad is not None:
         raise queries.bad_value(X, *bad, at=_cell(model, *bad, X.shape[0], qid))
     if reset and labelled:
         _warn_of_label(X, y, getattr(model, "feature_names_in_", None))
-    return (X, y) if labelled else X
+    return (X, y, ranges) if labelled else X
 
 
 def _named_by_numbers(X: Any, model: object) -> Any:

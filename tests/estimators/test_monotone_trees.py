@@ -185,6 +185,8 @@ def test_what_is_refused():
     rejected(
         "solver='newton'", TreeRanker("ndcg", solver="newton", monotone_constraints=SIGNS).fit, X, y, **fit
     )
+    numbered = pd.DataFrame(X, columns=[3, 2, 1, 0])  # is 0 a name or a position?
+    rejected("monotone_constraints", TreeRanker(monotone_constraints={0: 1}).fit, numbered, y, **fit)
     X[:, 2] = 1
     wrong = TreeRanker(monotone_constraints={2: 1}, categorical_features=[2])
     rejected("monotone_constraints: expected no sign of a categorical feature", wrong.fit, X, y, **fit)

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
 from structsvm.estimators.pairwise import PairwiseSVM
-from structsvm.estimators.structural import SVMMap, SVMRoc
+from structsvm.estimators.structural import SVMMap, SVMRoc, model_path
 from structsvm.metrics import evaluate
 from structsvm.readers import read_letor
 from structsvm.readers.synthetic import make_ranking
@@ -88,7 +88,7 @@ def test_normalisation_and_weights_mean_what_they_say(loss):
 def test_a_path_yields_fitted_models_and_leaves_the_original_alone(loss):
     data = make_ranking(20, 15, 4, random_state=1)
     template = PairwiseSVM(loss, scale="zscore", tol=1e-5)
-    models = list(template.path(data.X, data.y, [10.0, 0.1, 1.0, 0.1], qid=data.qid))  # each C once
+    models = list(model_path(template, data.X, data.y, [10.0, 0.1, 1.0, 0.1], qid=data.qid))  # each C once
     assert not hasattr(template, "coef_")
     assert not hasattr(template, "n_features_in_")
     assert [model.C for model in models] == [0.1, 1.0, 10.0]
@@ -97,7 +97,7 @@ def test_a_path_yields_fitted_models_and_leaves_the_original_alone(loss):
         assert model.fit_.primal == pytest.approx(alone.fit_.primal, rel=1e-5)
         assert (model.rank(data.X, data.qid) >= 1).all()
         rejected("qid", model.score, data.X, data.y)
-    rejected(r"\bC=", next, template.path(data.X, data.y, [1.0, -1.0], qid=data.qid))
+    rejected(r"\bC=", next, model_path(template, data.X, data.y, [1.0, -1.0], qid=data.qid))
 
 
 @pytest.mark.parametrize(

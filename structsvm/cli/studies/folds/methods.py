@@ -189,7 +189,7 @@ def _models(
     elif name.startswith("ranksvm"):
         squared: Any = "squared_hinge" if name.endswith("-l2") else "hinge"
         pairwise = structsvm.PairwiseSVM(squared, normalize="query", scale=options.scale, **options.exact)
-        models = pairwise.path(**rows)
+        models = model_path(pairwise, **rows)
     else:
         models = _one_by_one(name, train, rows["Cs"], options)
     return zip(rows["Cs"], models, strict=True)
