@@ -6,7 +6,7 @@ from structsvm.common.checks import BadInput, check_fraction, check_number, chec
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.cholesky import factor, inverse, solve
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import CountsWins, check_pair, tied
+from structsvm.online.bandits.policy import CountsWins, result, tied
 from structsvm.online.evidence.bets import Evidence, factors, mixture, shown_best, shown_top, thresholds
 from structsvm.online.evidence.win_rates import win_rates
 from structsvm.protocols import Duel, Float, Int
@@ -85,12 +85,10 @@ class BestArm(CountsWins):
 
     def update(self, duel: Duel, outcome: object) -> None:
         """Add the outcome of a pair to the wins and the evidence; a duel of an arm with itself adds nothing."""
-        first, second, won = check_pair(duel, outcome, self.n_arms)
-        self.t += 1
+        super().update(duel, outcome)
+        first, second = duel.arms
         if first != second:
-            self.wins[first, second] += won
-            self.wins[second, first] += 1.0 - won
-            self.evidence().add(first, second, won)
+            self.evidence().add(first, second, result(outcome))
 
     def expect(self, duel: Duel, share: object) -> None:
         """Update with the expected outcome of a pending duel, which guides the next pairs but decides nothing."""
@@ -142,8 +140,9 @@ class BestArm(CountsWins):
     def select_batch(self, n: int, rng: np.random.Generator) -> list[Duel]:
         """Return ``n`` pairs to compare before the next update."""
         check_whole("n", n)
-        if (arm := self._exploited()) is not None:
-            return [Duel((arm, arm))] * n
+        decided = self.decided() if self.top == 1 else -1
+        if decided >= 0:
+            return [Duel((decided, decided))] * n
         strengths, hessian = self.strengths()
         rates = self._rates(strengths)
         inside = self.leaders() if self.top > 1 else np.array([tied(-self._divergences(rates), rng, _TIE)])
@@ -151,12 +150,6 @@ class BestArm(CountsWins):
         of = 4 if self.top > 1 else 2
         pairs = self._explore((n + int(rng.integers(of))) // of, inside, strengths, hessian, rng)
         return pairs + self._prove(n - len(pairs), inside, rates, rng)
-
-    def _exploited(self) -> int | None:
-        """Return the only arm that is still played, or None before the decision."""
-        if self.n_arms == 1:
-            return 0
-        return decided if self.top == 1 and (decided := self.decided()) >= 0 else None
 
     def _plays(self) -> Float:
         return np.asarray(self.wins + self.wins.T)

@@ -162,17 +162,17 @@ class RunningStatistics:
             }
             for pair in self._pairs
         ]
-        state = (
-            {"version": VERSION}
-            | {name: getattr(self, name) for name in _SETTINGS}
-            | {
+        return json.dumps(
+            {
+                "version": VERSION,
+                **{name: getattr(self, name) for name in _SETTINGS},
                 "n": [self.n_impressions, self.n_clicked],
                 "largest": self._largest,
                 "decision": self.decision,
                 "pairs": pairs,
-            }
+            },
+            separators=(",", ":"),
         )
-        return json.dumps(state, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> RunningStatistics:
