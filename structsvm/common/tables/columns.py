@@ -186,8 +186,12 @@ def spelled(column: IdColumn, array: Any) -> Any:
 
 
 def values_of(array: Any) -> list[Any]:
-    """Return ids of :func:`spelled` as a list; Arrow would convert each entry of a dictionary array anew."""
-    return list((array.dictionary_decode() if types.is_dictionary(array.type) else array).to_pylist())
+    """Return ids of :func:`spelled` as a list, in which equal texts are one object."""
+    if not types.is_dictionary(array.type):
+        return list(array.to_pylist())
+    codes, known = to_numpy(array.indices)
+    words = [*array.dictionary.to_pylist(), None]
+    return [words[k] for k in (codes if known is None else np.where(known, codes, -1)).tolist()]
 
 
 def all_ids(column: IdColumn, arrays: Sequence[Any], *, as_text: bool = False) -> NDArray[Any]:
@@ -211,8 +215,8 @@ def all_ids(column: IdColumn, arrays: Sequence[Any], *, as_text: bool = False) -
 def id_texts(column: IdColumn, arrays: Sequence[Any]) -> list[str]:
     """Return the ids of all batches as text, empty where missing, after ``column`` has seen them all."""
     column.settle()
-    words = (word for array in arrays for word in values_of(spelled(column, array)))
-    return ["" if word is None else str(word) for word in words]
+    values = [value for array in arrays for value in values_of(spelled(column, array))]
+    return ["" if value is None else str(value) for value in values]
 
 
 def unified(arrays: Sequence[Any]) -> tuple[NDArray[Any], Any]:

@@ -315,8 +315,11 @@ def _words(
     if ids.dtype.kind not in "uUO":
         raise BadInput(name, f"expected {what}, got {ids.dtype}", _REMEDY)
     values = ids.tolist()
-    if set(map(type, values)) <= {str}:
-        words: list[str | None] = values if as_written else [value.strip() for value in values]
+    are_texts = set(map(type, values)) <= {str}
+    if are_texts:
+        joined = "".join(values)  # most ids contain no white space at all
+        is_bare = as_written or joined.split(None, 1) == [joined]
+        words: list[Any] = values if is_bare else [value.strip() for value in values]
         column.look_at_text()
     else:
         words = []
@@ -325,11 +328,10 @@ def _words(
                 words.append(id_word(column, value, what))
             except BadInput as wrong:
                 raise BadInput(name, wrong.problem, wrong.remedy, at=f"[{row}]") from None
-    gaps = {None} if empty else {None, ""}
-    if not missing and not gaps.isdisjoint(words):
-        row = next(row for row, word in enumerate(words) if word in gaps)
+    if not missing and (None in words if empty else not all(words)):
+        row = next(row for row, word in enumerate(words) if word is None or not (word or empty))
         raise BadInput(name, f"expected {what}, got {values[row]!r:.40}", NO_ID, at=f"[{row}]")
-    filled = [word or "" for word in words]
+    filled = words if are_texts else [word or "" for word in words]
     if as_written:
         return filled
 
@@ -342,7 +344,8 @@ def _words(
                 raise error(word, f"expected an id without NUL at its end, got {word!r:.40}", "")
     column.look(filled, error)
     column.settle()
-    return [word or "" for word in column.spell(filled)]
+    spelled: list[Any] = column.spell(filled)
+    return [word or "" for word in spelled] if missing else spelled
 
 
 def id_word(column: IdColumn, value: Any, what: str = _WHAT) -> str | None:
