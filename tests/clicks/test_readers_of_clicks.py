@@ -141,6 +141,18 @@ def test_a_page_that_reorders_the_response_is_refused_but_for_a_few_clicks(tmp_p
         read_ubi(write(tmp_path / "many.json", lists + clicks))
 
 
+def test_clicks_below_the_length_name_it(tmp_path):
+    ids = [f"a{k}" for k in range(24)]
+    path = write(
+        tmp_path / "log.json", [response(ids), clicked("a19", 20), clicked("a3", 4), clicked("b", 5)]
+    )
+    cells = read_ubi(path)
+    assert cells.clicks.sum() == 1
+    assert cells.dropped["click below the first 10 ids of its response (length=10)"] == 1
+    assert cells.dropped["click on a document that was not shown"] == 1
+    assert read_ubi(path, length=24).clicks.sum() == 2
+
+
 def test_clicks_tell_how_ordinals_count_where_there_are_no_impressions(tmp_path):
     entries = [response("abc"), event("click", ordinal=0), response("abc", "2"), event("click", "2", "c", 2)]
     cells = read_ubi(write(tmp_path / "log.json", entries))
