@@ -100,7 +100,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
         if free.size:
             dv[free] = cholesky.solve(schur[np.ix_(free, free)], right[free])
         du = inverse * (gu - np.bincount(rows, cross * dv[cells.level], u.size))
-        # where steps change the value only by rounding errors, the gap decides whether they still help
+        # once steps change the value only by rounding errors, continue while they halve the gap
         level_off = dot(gu, du) + dot(gv, dv) <= 1e-9 * (1 + abs(value))
         if gap <= tol or (level_off and gap > 0.5 * best[0]):
             return (u, v, step) if gap <= best[0] else (*best[1:], step)

@@ -12,7 +12,7 @@ name; once it has an address, this is the only line to change."""
 def extra(name: str) -> str:
     """Return the arguments of pip for an optional part: its packages, which pip finds from any folder.
 
-    A copy of the source that is not installed knows no packages; then the result names the extra and its folder.
+    If the source is not installed, the result names the extra and the source folder instead.
     """
     try:
         lines = requires("structsvm-ranking") or []

@@ -129,7 +129,7 @@ def sign_of_counts(positive: int, negative: int) -> TestResult:
 
 
 def student(values: Float, counts: Int | None = None) -> TestResult:
-    """Return Student's t test of mean zero, or the sign test if few values differ in their signs only."""
+    """Return Student's t test of mean zero, or the sign test if the values are few and differ only in sign."""
     return _of_mean(values, counts, "t")
 
 
@@ -142,7 +142,7 @@ def _of_mean(values: Float, counts: Int | None, test: str) -> TestResult:
     from scipy.special import ndtr
 
     found = mean_of(values, counts=counts)
-    # a t or z statistic of few values of one size is a function of the number of positive values
+    # if all values have the same magnitude, a t or z statistic depends only on the number of positive values
     if math.isnan(found.error) or (_one_size(values) and n_nonzero(values, counts) < EXACT):
         return sign(values, counts)
     statistic, p_value = found.student()

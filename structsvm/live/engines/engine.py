@@ -178,7 +178,7 @@ class Engine:
 
 
 def _fault_of(name: object, found: Mapping[str, Any]) -> str | None:
-    """Return in one word why a value is no id of a further document, or None."""
+    """Return a one-word reason why a value cannot be the id of another document, or None."""
     if not isinstance(name, str):
         return "type"
     if not name:

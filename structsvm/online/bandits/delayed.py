@@ -17,7 +17,7 @@ class Delayed(SavedState):
     the bandit, in which the outcome of each pending duel is the current share of wins (Desautels, Krause and Burdick,
     JMLR 2014, section 4: hallucinated observations). Outcomes that arrive update the bandit itself, which selects
     directly if no duel is pending. A bandit that decides, such as ``BestArm``, has a method ``expect`` for pending
-    duels, which are no evidence.
+    duels, which are not evidence.
 
     Parameters
     ----------

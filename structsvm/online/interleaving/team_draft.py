@@ -108,7 +108,7 @@ def teams_of(shown: Shown) -> list[int | None]:
 
 
 def _check_teams(lists: ClickedLists) -> Float:
-    """Return the team of each document, shape (n_lists, length); raise BadInput if one is no ranker of its list."""
+    """Return the team of each document, shape (n_lists, length); raise BadInput for an unknown ranker."""
     team, n = lists.evidence[:, 0], lists.n_rankers
     known = np.isnan(team) | ((team >= 0) & (team < n) & (team == np.floor(team)))
     lists.refuse(~known[:, None], f"teams from 0 to {n - 1}")

@@ -542,7 +542,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
         won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
         clusters = log.clusters_of(k)
-        # rankers that the bandit never compared have no values: use a single tie, which is no evidence
+        # rankers that the bandit never compared have no values: use a single tie, which is not evidence
         means = cluster_means(delta, clusters) if len(delta) else np.zeros(1)
         drawn = None
         if log.draws_outcome:
