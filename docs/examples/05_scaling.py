@@ -8,9 +8,8 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from structsvm import StructuralRankerCV
+from structsvm import StructuralRanker
 from structsvm.readers import make_ranking
 
 data = make_ranking(80, 20, 6, grades=2, noise=0.5, random_state=0)
@@ -19,15 +18,16 @@ train, test = data.qid < 40, data.qid >= 40
 scores = {}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # unscaled features are intended
-    warnings.simplefilter("ignore", ConvergenceWarning)
     for scale in ("none", "minmax", "zscore", "query-minmax", "query-percentile"):
-        model = StructuralRankerCV("map", Cs=[0.01, 1, 100], cv=3, scale=scale, max_passes=200)
-        model.fit(X[train], data.y[train], qid=data.qid[train])
+        model = StructuralRanker("map", C=1, scale=scale).fit(X[train], data.y[train], qid=data.qid[train])
         scores[scale] = model.score(X[test], data.y[test], qid=data.qid[test])
         print(f"{scale:16s} MAP {scores[scale]:.3f}, {model.fit_.n_passes} passes")
 
 # %%
+# Without scaling, training takes more passes, and the features in small units hardly count. A larger C reduces the loss
+# of MAP, but not the number of passes.
 fig, ax = plt.subplots(layout="constrained")
-ax.barh(list(scores), list(scores.values()), color=["tab:orange"] + ["tab:blue"] * 4)
-ax.set(xlabel="MAP on test queries", xlim=(0, 1))
+ax.plot(list(scores.values()), list(scores), "o")
+ax.set(xlabel="MAP on test queries", xlim=(0.8, 1))
+ax.grid(axis="y", alpha=0.3)
 ax.invert_yaxis()
