@@ -17,7 +17,7 @@ from structsvm.cli.options import AsJson, Jobs, Report, Seed, default_bandits
 from structsvm.cli.terminal import INTERRUPTED, bar, emit, group, note, table_lines
 from structsvm.common.arrays import Archive, Damaged
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
-from structsvm.common.files import read_lines
+from structsvm.common.files import read_lines, shorten
 from structsvm.common.machine import count_threads
 from structsvm.common.tables.ids import NUMBER
 
@@ -296,12 +296,24 @@ def _read_matrix(path: Path) -> Any:
             raise BadInput(
                 path, f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
             ) from None
-    lines = [line.split("#")[0].replace(",", " ") for _, line in read_lines(path)]
-    try:
-        return np.loadtxt(lines, ndmin=2)
-    except ValueError as error:
-        reason = f"{error}".partition(";")[0]
-        raise BadInput(path, f"expected a matrix of numbers ({reason})") from None
+    table = []
+    for number, line in read_lines(path):
+        cells = line.split("#")[0].replace(",", " ").split()
+        if not cells:
+            continue
+        try:
+            if "_" in line or not line.isascii():  # float() accepts 1_000 and the digits of every script
+                raise ValueError
+            table.append([float(cell) for cell in cells])
+        except ValueError:
+            raise BadInput(
+                f"{path}:{number}", f"expected the numbers of a row of the matrix, got {shorten(line)}"
+            ) from None
+        if len(table[-1]) != len(table[0]):
+            raise BadInput(
+                f"{path}:{number}", f"expected {len(table[0])} numbers as in the first row, got {len(cells)}"
+            )
+    return np.array(table)
 
 
 def _play(players: Players, simulated: Any, settings: Any, checkpoint: Path | None) -> dict[str, Simulation]:
