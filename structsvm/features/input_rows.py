@@ -96,14 +96,14 @@ def rows_for(model: Any, X: Any, qid: Any = None) -> tuple[Any, Any]:
     Columns are compared by name with those of training, and categories are replaced by their numbers. For a pipeline
     these are the rows of its first step, if its steps and its ranker accept them.
     """
-    X, qid = queries.split_qid(X, qid)
-    if hasattr(model, "steps"):
+    features, qid = queries.split_qid(X, qid)
+    if hasattr(model, "steps"):  # its steps take or refuse a column of query ids, as in predict
         rows_for(model[-1], model[:-1].transform(X) if len(model) > 1 else X, qid)
         names = list(getattr(model, "feature_names_in_", ()))
-        if names and set(names) <= set(getattr(X, "columns", ())):
-            X = X[names]
-        return validate_rows(model, X, qid=qid, reset=False, missing=True), qid
-    X, trees = encode(X, getattr(model, "categories_", {})), getattr(model, "leaves_", None)
+        if names and set(names) <= set(getattr(features, "columns", ())):
+            features = features[names]
+        return validate_rows(model, features, qid=qid, reset=False, missing=True), qid
+    X, trees = encode(features, getattr(model, "categories_", {})), getattr(model, "leaves_", None)
     kinds: dict[str, Any] = {} if trees is None else {"order": "C", "sparse": False, "missing": True}
     X = validate_rows(model, X, qid=qid, reset=False, **kinds)
     if trees is not None:
