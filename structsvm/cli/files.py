@@ -1,4 +1,4 @@
-"""Files of the commands: checks before the work starts, reading, and atomic writing."""
+"""Data, scores, runs and models of the commands: what is read, and how a result is written."""
 
 from __future__ import annotations
 

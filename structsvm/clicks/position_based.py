@@ -1,6 +1,6 @@
 """Click models in which a click requires examination and attraction, which are independent: PBM and UBM.
 
-Their fits are in :mod:`structsvm.clicks.attraction_examination`.
+Their fits are in :mod:`structsvm.clicks.position_based_fit`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.clicks.attraction_examination import ProductCells, fit_product
 from structsvm.clicks.cells import ClickCells, check_cells
+from structsvm.clicks.position_based_fit import ProductCells, fit_product
 from structsvm.clicks.propensities import Propensities, check_connected
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.checks import BadInput, check_choice, check_number, check_whole

@@ -6,7 +6,7 @@ import pytest
 
 from structsvm.live.web.pages.band import band_over_time
 from structsvm.live.web.pages.experiments import experiment_page, overview_page
-from structsvm.live.web.pages.layout import address, ago, count, moment, percent
+from structsvm.live.web.pages.formats import address, ago, count, moment, percent
 from tests.live import samples
 from tests.test_browser import BROWSER, DARK, EVIL, LIGHT, seen
 

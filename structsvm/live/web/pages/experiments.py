@@ -6,9 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from structsvm.live.web.pages import layout
+from structsvm.live.web.pages import formats
 from structsvm.live.web.pages.band import band_over_time
-from structsvm.live.web.pages.layout import address, count, moment, percent, share_of
+from structsvm.live.web.pages.formats import address, count, moment, percent, share_of
 from structsvm.plots import pages
 
 MOST_CHARTS = 6
@@ -49,7 +49,7 @@ def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refres
         reports=reports,
         failed=failed,
         now_ms=now_ms,
-        say=layout,
+        say=formats,
         listed=pages.listed,
     )
 
@@ -71,7 +71,7 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
         refresh=refresh,
         one=one,
         now_ms=now_ms,
-        say=layout,
+        say=formats,
         listed=pages.listed,
         columns=_columns,
         notes=[*one.get("notes", ()), *(() if caution is None else (caution,))],
