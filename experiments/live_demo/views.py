@@ -13,7 +13,6 @@ from matplotlib.image import imsave
 from session import Session
 from world import EUCLIDEAN, LEARNED, N_NOISY
 
-from structsvm.live.web.pages import layout
 from structsvm.live.web.pages.experiments import bands
 from structsvm.plots import pages
 
