@@ -13,6 +13,7 @@ from matplotlib.image import imsave
 from session import Session
 from world import EUCLIDEAN, LEARNED, N_NOISY
 
+from structsvm.live.web.pages import formats
 from structsvm.live.web.pages.experiments import bands
 from structsvm.plots import pages
 
@@ -103,7 +104,7 @@ def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
         found=found,
         playing=playing,
         picture=Markup(picture),
-        say=layout,
+        say=formats,
         listed=pages.listed,
     )
 
@@ -123,5 +124,5 @@ def train_page(session: Session, *, waiting: int, problem: str = "") -> str:
         world=world,
         learned=[name for name in names if name in world.weights],
         columns=[pages.Column("Ranker"), pages.Column("right among the first ten", True)],
-        rows=[[name, layout.percent(world.precision(name))] for name in names],
+        rows=[[name, formats.percent(world.precision(name))] for name in names],
     )
