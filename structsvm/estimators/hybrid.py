@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
-from structsvm.common.portable.arrays import matmul
+from structsvm.common.portable.arrays import matmul, products
 from structsvm.common.records import plain
 from structsvm.estimators.choosing_C import crossed_by
 from structsvm.estimators.linear import linear_scores
@@ -202,9 +202,10 @@ def hybrid_weights(
     Notes
     -----
     Candidates are equal weights, each list alone, and weights between these. On each bootstrap sample of the queries,
-    the candidate with the best mean of the measure is chosen, of equal candidates the one with the most equal weights;
-    the result is the average of the chosen weights (bagging: Breiman, Machine Learning 24, 1996). If the best choice is
-    certain, all samples agree; otherwise, the average is between the candidates, where few queries cannot mislead it.
+    the candidate with the best mean of the measure is chosen, if it is at least one standard error better than equal
+    weights, and of equal candidates the one with the most equal weights; the result is the average of the chosen
+    weights (bagging: Breiman, Machine Learning 24, 1996). If the best choice is certain, all samples agree; otherwise,
+    the average is between the candidates, where few queries cannot mislead it.
     The estimate is crossed over five folds. Results do not depend on the order of queries, nor of the rows of a query,
     except for Vespa, which uses the order of hits.
 
@@ -263,7 +264,11 @@ def hybrid_weights(
         size = int(queries.sum())
         rng = np.random.default_rng([random_state, size])
         counts = rng.multinomial(size, np.full(size, 1 / size), size=n_boot)
-        means = matmul(of_grid[:, queries], counts.T) / size
+        gains = of_grid[:, queries] - of_grid[0, queries]
+        centred = gains - products(gains, np.full(size, 1 / size))[:, None]
+        errors = np.sqrt(products(centred**2, np.full(size, 1 / (size * (size - 1)))))
+        means = matmul(gains, counts.T) / size
+        means = np.where(means >= errors[:, None], means, -np.inf)  # equal weights have gain and error 0
         found: Float = grid[np.argmax(means >= means.max(axis=0) - _EQUAL, axis=0)]
         return found
 

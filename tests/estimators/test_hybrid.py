@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from structsvm.estimators import hybrid_weights
 from structsvm.export.hybrid import ENGINES
@@ -211,7 +212,10 @@ def test_advice_names_what_is_better(learned):
 
 
 def by_hand(pool, to, n_boot, queries, seed=0):
-    """Return the average over bootstrap samples of the best weights, by loops, and the values of any weights."""
+    """Return the average over bootstrap samples of the best weights, by loops, and the values of any weights.
+
+    Other weights than equal ones have to be better by a standard error.
+    """
     columns = clause_columns(pool.scores, pool.offsets, ENGINES[to].normalizer)
     n, m = pool.n_topics, pool.n_runs
     qid = np.repeat(np.arange(n), np.diff(pool.offsets))
@@ -223,11 +227,13 @@ def by_hand(pool, to, n_boot, queries, seed=0):
     for share in (0.25, 0.5, 0.75, 0.9, 1):
         grid += [(1 - share) * grid[0] + share * row for row in np.eye(m)]
     table = [values(weights) for weights in grid]
+    errors = [stats.sem((row - table[0])[queries]) * len(queries) for row in table]
     rng = np.random.default_rng([seed, len(queries)])
     total = np.zeros(m)
     for counts in rng.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), size=n_boot):
         means = [sum(count * row[q] for count, q in zip(counts, queries, strict=True)) for row in table]
-        best = next(i for i, mean in enumerate(means) if mean >= max(means) - 1e-9)
+        able = [i for i, mean in enumerate(means) if i == 0 or mean - means[0] >= errors[i]]
+        best = next(i for i in able if means[i] >= max(means[j] for j in able) - 1e-9)
         total += grid[best]
     return total / n_boot, values
 
