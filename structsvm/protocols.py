@@ -143,7 +143,7 @@ class QPResult(NamedTuple):
 
 
 class QPSolver(Protocol):
-    """Maximises ``loss @ alpha - 1/2 alpha @ gram @ alpha`` over ``alpha >= 0`` with
+    """Solver that maximises ``loss @ alpha - 1/2 alpha @ gram @ alpha`` over ``alpha >= 0`` with
     ``sum(alpha[group == j]) <= cap[j]``."""
 
     def __call__(

@@ -30,7 +30,9 @@ class Reading(Group):
     """Options for reading a log."""
 
     format: Annotated[str, "One of auto, {logs}; tables are .csv, .tsv, .parquet, .jsonl."] = "auto"
-    first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
+    first_position: Annotated[
+        int | None, "First position of the log, 0 or 1; required if positions 0 and 1 both occur."
+    ] = None
     max_position: Annotated[int | None, "Last position to read, counted from 1. (default: 1000)"] = None
     application: Annotated[str | None, "UBI: read only this application."] = None
     session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
@@ -39,9 +41,7 @@ class Reading(Group):
     position: Annotated[str | None, "Column of the position in a table. (default: position)"] = None
     clicked: Annotated[str | None, "Column of the clicks, 0 or 1, in a table. (default: clicked)"] = None
 
-    time: Annotated[
-        str | None, "Column of times in a table: limited by --since and --until; sorts repeated rows."
-    ] = None
+    time: Annotated[str | None, "Column of times in a table. --since and --until select rows by time."] = None
     since: Annotated[str | None, "Only rows from this time on, such as 2026-03-01 or a number."] = None
     until: Annotated[str | None, "Only rows before this time."] = None
 

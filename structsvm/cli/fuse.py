@@ -259,7 +259,7 @@ def _read_lists(source: Source, columns: Ids, features: list[str] | None) -> Que
         raise BadInput(
             error.argument,
             error.problem,
-            "write 0 for documents that are not judged; keep their rows, as scores are scaled by them",
+            "write 0 for documents that are not judged; keep their rows, because they are needed to scale the scores",
         ) from None
 
 

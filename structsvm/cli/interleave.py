@@ -34,7 +34,7 @@ def analyse(
     test: Annotated[
         str,
         "The test that decides: t, z, sign or wilcoxon (the signed rank test without ties, exact for up to 50 queries "
-        "or clusters). Below 30 queries with a difference an exact test replaces t and z.",
+        "or clusters). With fewer than 30 queries that differ, an exact test replaces t and z.",
     ] = "t",
     alpha: Annotated[float, "Significance level of the decision."] = 0.05,
     power: Annotated[float, "Power for which the number of further queries is computed."] = 0.8,
@@ -158,7 +158,7 @@ def simulate(
     ] = None,
     ranker: Annotated[list[str] | None, "A feature (from 1) or a model; two or more. (default: 1, 2)"] = None,
     interleaver: Annotated[str, "One of {interleavers}."] = "team_draft",
-    clicks: Annotated[str, "The user: {users}."] = "informational",
+    clicks: Annotated[str, "Click model of the simulated user: {users}."] = "informational",
     impressions: Annotated[int, "Number of lists to show."] = 1000,
     length: Annotated[int, "Number of documents per list."] = 10,
     users: Annotated[int | None, "Number of users, one of whom is logged with each list."] = None,

@@ -220,7 +220,7 @@ def _sort(entries: Entries, queries: Queries, events: Events, searched: list[flo
     Readers may then take the first or last entry of a query for the earliest or latest, whatever the order of lines.
     """
     time = np.array(searched, dtype=np.float64)
-    time[np.isnan(time)] = -np.inf  # an invalid time of a query is as none
+    time[np.isnan(time)] = -np.inf  # an invalid time of a query counts as missing
     earliest = np.full(entries.n_query_ids, np.inf)
     np.minimum.at(earliest, queries.query, time)
     np.minimum.at(earliest, events.query, events.time)

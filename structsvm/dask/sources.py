@@ -123,7 +123,10 @@ def _of_frame(
     for name, column in given.items():
         if isinstance(column, str):
             if column not in columns:
-                raise BadInput(name, f"expected a column of X, got {column!r}; X has {columns[:5]}...")
+                raise BadInput(
+                    name,
+                    f"expected a column of X, got {column!r}; X has " + ", ".join(map(repr, columns[:5])),
+                )
             given[name] = X[column]
             taken.append(column)
         elif column is not None and not hasattr(column, "npartitions"):
@@ -133,7 +136,10 @@ def _of_frame(
             raise BadInput(name, f"expected the {X.npartitions} partitions of X, got {column.npartitions}")
     missing = [name for name in features or () if name not in columns]
     if missing:
-        raise BadInput("features", f"expected columns of X, got {missing[0]!r}; X has {columns[:5]}...")
+        raise BadInput(
+            "features",
+            f"expected columns of X, got {missing[0]!r}; X has " + ", ".join(map(repr, columns[:5])),
+        )
     rows = X[[c for c in columns if c not in taken] if features is None else list(features)]
     # one expression for all four: the optimiser of Dask might partition separate expressions differently
     blocks = dd.map_partitions(

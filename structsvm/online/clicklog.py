@@ -467,7 +467,7 @@ def _explained(raw: bytes, error: ValidationError) -> str:
 
 
 def _no_json(raw: bytes, error: Exception) -> str:
-    """Return the error message of bytes that are not JSON."""
+    """Return the error message for bytes that are not JSON."""
     try:
         raw.decode()
     except UnicodeDecodeError as wrong:

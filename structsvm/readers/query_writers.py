@@ -23,8 +23,10 @@ class Apart(Exception):
 
 
 def write_in_attempts(write: Callable[[bool], None], columns: Collection[IdColumn]) -> None:
-    """Call ``write``, which reads and settles the ids ``columns``, until it succeeds; its argument tells whether an
-    attempt found that the rows of a query are apart.
+    """Call ``write`` until it succeeds; repeat it if the type of the ids in ``columns`` changes while they are read.
+
+    The argument of ``write`` is False at first, and True after an attempt found that the rows of a query are not
+    contiguous.
     """
     try:
         reread(partial(write, False), columns)

@@ -153,7 +153,10 @@ class IdColumn:
         self._as_int64 = True
 
     def settle(self) -> None:
-        """Decide, after all words were seen; raise for missing ids and lost digits."""
+        """Decide whether the ids are numbers, after all words have been read.
+
+        Raise for missing ids and for numbers that lost digits.
+        """
         if self.are_numbers and (refused := (None if self._missing else self._nan) or self._rounded):
             raise refused
         if not self.are_numbers and self._nan is not None:
@@ -176,7 +179,7 @@ class IdColumn:
 
 
 def reread(attempt: Callable[[], Result], columns: Collection[IdColumn]) -> Result:
-    """Return ``attempt()``, which reads and settles ``columns``; repeat it while a decision changes on the way."""
+    """Return ``attempt()``, which reads the ids ``columns``; repeat it if their type changes while they are read."""
     while True:
         for column in columns:
             column.restart()

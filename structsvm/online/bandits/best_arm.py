@@ -146,7 +146,7 @@ class BestArm(CountsWins):
         strengths, hessian = self.strengths()
         rates = self._rates(strengths)
         inside = self.leaders() if self.top > 1 else np.array([tied(-self._divergences(rates), rng, _TIE)])
-        # one in ``of`` explores, rounded at random
+        # one pair in ``of`` explores: n / of is rounded up or down at random
         of = 4 if self.top > 1 else 2
         pairs = self._explore((n + int(rng.integers(of))) // of, inside, strengths, hessian, rng)
         return pairs + self._prove(n - len(pairs), inside, rates, rng)

@@ -65,12 +65,12 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
 
 
 class Merging:
-    """Mixin for interleavers: lists by ``merge``, and the credit of one list by ``credit_many``.
+    """Mixin for interleavers: builds lists with ``merge``, and credits a single list with ``credit_many``.
 
     The class attributes are the defaults of all methods. ``draws_outcome``: outcomes are fractions with mean zero for
     indifferent users, but not symmetric, so that the outcome is tested and not the difference in credit.
     ``is_by_team``: the evidence is one row with the team of each document. ``estimand``: name of the statistic whose
-    mean is tested, for reports. ``bias``: why a small difference may not mean a better ranker; empty if it does.
+    mean is tested, for reports. ``bias``: why a small difference may not mean a better ranker; empty if it always does.
     """
 
     name: ClassVar[str]

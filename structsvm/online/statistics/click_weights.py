@@ -153,7 +153,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     )
 
     def scores(point: Float) -> tuple[Float, Float]:
-        """Return the transformed z-score of each pair minus the last coordinate, and the gradients."""
+        """Return the z-score of each pair minus the last coordinate of ``point``, and the gradients."""
         u, least = point[:-1], point[-1]
         Mu = np.einsum("kij,j->ki", M, u)
         length = np.sqrt(np.einsum("ki,i->k", Mu, u))[:, None]

@@ -486,8 +486,10 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
 
 
 def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
-    """Return the best point between ``w`` and ``centre``, estimated from cached planes and a sample; each slope takes a
-    small round."""
+    """Return the best point between ``w`` and ``centre``, estimated from cached planes and a sample.
+
+    Each slope needs one call to every partition.
+    """
 
     def along(step: Float, t: float) -> tuple[float, float, float]:
         answers = whole.parts.each("along", [(task, w, step, t, whole.n_blocks) for task in tasks])
