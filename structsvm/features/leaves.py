@@ -178,8 +178,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
 
         If the model stores its column names, frames whose columns differ in name or order are refused. Monotone
         constraints of the model are kept: :class:`structsvm.TreeRanker` learns weights that satisfy them, and
-        ``transform`` refuses, because weights of single leaves would not (a model of XGBoost that was loaded from a
-        file no longer knows its constraints).
+        ``transform`` raises an error, because weights of single leaves do not satisfy them. A model of XGBoost that was
+        loaded from a file no longer knows its constraints.
         Without bins, the result is ready to ``transform``; with bins, ``fit`` learns their edges and keeps the trees.
 
         Parameters

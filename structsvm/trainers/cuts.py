@@ -101,8 +101,10 @@ class GrowingPlanes:
         return n
 
     def rest(self, with_mass: np.ndarray, most: int) -> Int:
-        """Update the number of solves since each plane last had mass, and drop planes idle for ``most`` solves; return
-        the indices of those kept."""
+        """Update the number of solves since each plane last had mass, and drop planes idle for at least ``most`` solves.
+
+        Return the indices of those kept.
+        """
         idle = self.of("idle")
         # a plane with mass is part of the current dual point and is never dropped
         idle[:] = np.where(with_mass, 0, idle + 1)

@@ -90,7 +90,7 @@ class CreditedLog:
 
     @property
     def draws_outcome(self) -> bool:
-        """Whether outcomes are fractions, of which tests draw the sign."""
+        """Whether outcomes are fractions, which tests replace by random wins, losses and ties (``drawn_signs``)."""
         return interleaver(self.method).draws_outcome
 
     def pair(self, i: int, j: int) -> PairColumns:
