@@ -101,7 +101,7 @@ class GrowingPlanes:
         return n
 
     def rest(self, with_mass: np.ndarray, most: int) -> Int:
-        """Update the number of solves since each plane last had mass, and drop planes idle for at least ``most`` solves.
+        """Count the solves since each plane last had mass, and drop planes idle for at least ``most`` solves.
 
         Return the indices of those kept.
         """
