@@ -214,15 +214,21 @@ def test_a_database_that_fails_over_under_load(serve, tmp_path):
         served.create(window_s=1.5)
         served.create("p", engines={"prod": {"engine": "prod"}, "new": {"engine": "new"}})
         wait_until(lambda: searched(served, "before")[1] == "interleaved")
+        reasons = set()
         with Load(served) as load:
             for _ in range(3):
                 wait_for_lists(load, 20)
                 database.stop()
                 for k in range(5):
-                    assert searched(served, k) == (RANKINGS["prod"], "production; why=store")  # unchanged
+                    answer, reason = searched(served, k)
+                    assert answer == RANKINGS["prod"]  # unchanged
+                    reasons.add(reason)
                 database.start()
                 served.wait_ready()
             wait_for_lists(load, 20)
+        # the budget of a search includes the engines, which a busy machine delays
+        assert "production; why=store" in reasons
+        assert reasons <= {"production; why=store", "production; why=timeout"}
         assert not load.problems
         assert load.repeats
         report = wait_closed(served)
