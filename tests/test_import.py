@@ -40,6 +40,8 @@ import structsvm.readers
 
 def test_imports_are_light(python):
     assert python(f"{LIGHT}\nprint(*[m for m in {HEAVY!r} if m in sys.modules])") == "\n"
+    names = ["numpy", "msgspec", "importlib.metadata"]
+    assert python(f"import sys, structsvm\nprint(*[m for m in {names!r} if m in sys.modules])") == "\n"
 
 
 @pytest.mark.parametrize("table", ["features", "clicks"])

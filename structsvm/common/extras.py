@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, requires
 
 SOURCE = "."
 """What pip installs: the folder of the source. The distribution is on no package index, where anyone could register its
@@ -14,9 +13,11 @@ def extra(name: str) -> str:
 
     If the source is not installed, the result names the extra and the source folder instead.
     """
+    from importlib import metadata  # takes as long as the rest of import structsvm
+
     try:
-        lines = requires("structsvm-ranking") or []
-    except PackageNotFoundError:
+        lines = metadata.requires("structsvm-ranking") or []
+    except metadata.PackageNotFoundError:
         lines = []
     parts = [line.replace('"', "'").split(";") for line in lines]
     packages = [f"'{part[0].strip()}'" for part in parts if f"extra == '{name}'" in part[-1]]
