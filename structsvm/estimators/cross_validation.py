@@ -55,8 +55,7 @@ class CrossValidated:
     ----------
     Cs : sequence of float or None, default=None
         Values of C to try. None means 13 values from 1e-3 to 1e3, evenly spaced on a log scale. Unlike the default
-        ``C`` of a single fit, this grid is not scaled by the share of the queries with a constraint: on eight data sets
-        the scaled grid lost .001 of the measure on average (p = .23).
+        ``C`` of a single fit, this wide grid is not scaled by the share of the queries with a constraint.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds over queries, a splitter of queries (``QueryKFold``, or scikit-learn's ``KFold``; splitters
         receive query indices as ``groups``), or pairs of arrays of query indices. Queries are numbered in the order of
