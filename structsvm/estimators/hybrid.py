@@ -202,10 +202,11 @@ def hybrid_weights(
     Notes
     -----
     Candidates are equal weights, each list alone, and weights between these. On each bootstrap sample of the queries,
-    the candidate with the best mean of the measure is chosen, if it is at least one standard error better than equal
-    weights, and of equal candidates the one with the most equal weights; the result is the average of the chosen
-    weights (bagging: Breiman, Machine Learning 24, 1996). If the best choice is certain, all samples agree; otherwise,
-    the average is between the candidates, where few queries cannot mislead it.
+    the candidate with the best mean of the measure is chosen among those that are at least one standard error better
+    than equal weights; if there is none, equal weights are chosen. Of candidates with equal means, the one closest to
+    equal weights is chosen. The result is the average of the chosen weights (bagging: Breiman, Machine Learning 24,
+    1996): one candidate if all samples agree, otherwise weights between the candidates.
+
     The estimate is crossed over five folds. Results do not depend on the order of queries, nor of the rows of a query,
     except for Vespa, which uses the order of hits.
 

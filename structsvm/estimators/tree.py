@@ -292,7 +292,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         return float(per_query * ((self.n_queries_ - self.n_uninformative_) * total / constrained))
 
     def _by_newton(self, problem: RankingProblem) -> bool:
-        """Return whether "auto" is newton, which supports no signs."""
+        """Return whether "auto" chooses newton: for smooth losses without signs, which newton does not support."""
         return problem.smooth and not isinstance(problem.rows, MonotoneRows)
 
     def _problem(
