@@ -15,7 +15,7 @@ from structsvm.cli.files import Table, by_name, load_ranker
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Jobs, Report, Seed, default_bandits
 from structsvm.cli.terminal import INTERRUPTED, bar, emit, group, note, table_lines
-from structsvm.common.arrays import Archive, Damaged
+from structsvm.common.array_files import Archive, Damaged
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.machine import count_threads

@@ -23,11 +23,11 @@ from typer.models import OptionInfo
 
 from structsvm import trainers
 from structsvm.cli.groups import spelled_out
-from structsvm.common.aligned import aligned
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.common.records import plain
 from structsvm.common.tables.roles import on_guess
+from structsvm.common.text_tables import aligned
 from structsvm.protocols import Progress
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from structsvm._version import __version__
-from structsvm.common.arrays import Archive, Damaged, read_json
+from structsvm.common.array_files import Archive, Damaged, read_json
 from structsvm.common.checks import BadInput
 from structsvm.common.extras import SOURCE
 from structsvm.common.files import is_packed, replacing

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.common.aligned import aligned
 from structsvm.common.checks import check_choice
 from structsvm.common.frames import frame
+from structsvm.common.text_tables import aligned
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import Comparison, Test, compare
 from structsvm.metrics.tests import holm

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
         write_candidates as write_candidates,
     )
     from structsvm.readers.conversion import convert_letor as convert_letor
-    from structsvm.readers.describing import describe as describe
-    from structsvm.readers.feature_logs import read_feature_log as read_feature_log
-    from structsvm.readers.letor import read_letor as read_letor, write_letor as write_letor
-    from structsvm.readers.making import (
+    from structsvm.readers.datasets import (
         list_datasets as list_datasets,
         make_dataset as make_dataset,
         make_runs as make_runs,
     )
+    from structsvm.readers.describing import describe as describe
+    from structsvm.readers.feature_logs import read_feature_log as read_feature_log
+    from structsvm.readers.letor import read_letor as read_letor, write_letor as write_letor
     from structsvm.readers.qrels import Qrels as Qrels, read_qrels as read_qrels, write_qrels as write_qrels
     from structsvm.readers.reading import read_queries as read_queries
     from structsvm.readers.run_features import candidates as candidates, judge_run as judge_run

@@ -17,7 +17,7 @@ from structsvm.common.tables.opening import open_tables
 from structsvm.common.tables.roles import name_some
 from structsvm.common.tables.source import Source, source_of
 from structsvm.queries import QueryData
-from structsvm.readers.column_names import name_roles, separated_otherwise
+from structsvm.readers.choosing_columns import name_roles, separated_otherwise
 from structsvm.readers.tables import read_rows
 
 _MOST = 1000

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse as scipy_sparse
 
 from structsvm import queries
-from structsvm.common.arrays import Damaged, read_header, read_json
+from structsvm.common.array_files import Damaged, read_header, read_json
 from structsvm.common.checks import BadInput
 from structsvm.common.files import AnyPath, destination, permissions
 from structsvm.readers.store_place import discard, new_part, put_back, put_in_place

@@ -38,7 +38,7 @@ from structsvm.queries import (
     value_at,
     warn_user,
 )
-from structsvm.readers.column_names import choose_columns
+from structsvm.readers.choosing_columns import choose_columns
 from structsvm.readers.letor import check_fill
 from structsvm.readers.query_writers import query_writer, write_in_attempts
 from structsvm.readers.store import StoreWriter, place_of

@@ -69,7 +69,7 @@ def make_sets(folder):
 WORK = (
     "cli.studies.demo.run cli.studies.folds.run cli.studies.fusion.cross_validate_fusion load readers.convert_letor "
     "estimators.structural.StructuralRanker.fit online.simulation.play.simulate online.clicklog.read_log "
-    "online.statistics.simulated_log.simulate_log readers.candidate_sets.read_candidates readers.making.make_runs"
+    "online.statistics.simulated_log.simulate_log readers.candidate_sets.read_candidates readers.datasets.make_runs"
 )
 REMARKS = ("options", "worlds", "runs")
 """Where a command says what it estimates or reads, in lines before the error."""

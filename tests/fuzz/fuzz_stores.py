@@ -14,7 +14,7 @@ import numpy as np
 from common import check_refusal, main_of_child, mutate_bytes, nested, npy, spoil_json
 from scipy import sparse
 
-from structsvm.common.arrays import Damaged, read_header
+from structsvm.common.array_files import Damaged, read_header
 from structsvm.oracles import get_oracle
 from structsvm.queries import dense_column, first_beyond
 from structsvm.readers import make_ranking, open_store, store, write_store

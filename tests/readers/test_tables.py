@@ -13,7 +13,14 @@ from structsvm import StructuralRanker
 from structsvm.common.checks import BadInput
 from structsvm.common.tables import frames
 from structsvm.common.tables.source import source_of
-from structsvm.readers import column_names, convert_parquet, open_store, read_csv, read_parquet, read_queries
+from structsvm.readers import (
+    choosing_columns,
+    convert_parquet,
+    open_store,
+    read_csv,
+    read_parquet,
+    read_queries,
+)
 from tests.refusing import refused
 
 
@@ -260,7 +267,7 @@ def test_rows_of_parquet_are_counted_over_batches_and_groups(tmp_path, monkeypat
 def test_a_first_line_of_cells_is_no_line_of_names():
     remedy = "write the column names in its first line"
     for names, said in (("label qid 0.5 2", ""), ("1 2 3 x", ""), ("1 7 0.5 x", remedy)):
-        assert column_names._without_names(names.split()) == said
+        assert choosing_columns._without_names(names.split()) == said
 
 
 def test_mixtures_of_objects_are_named():

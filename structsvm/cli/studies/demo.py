@@ -18,7 +18,7 @@ from structsvm.metrics.significance import leaders
 from structsvm.plots import figures, pages
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
-from structsvm.readers.making import digit_pairs
+from structsvm.readers.datasets import digit_pairs
 
 # number of images in the training part, and of query images in each part
 _N_TRAIN, _N_TRAIN_QUERIES, _N_TEST_QUERIES = 1000, 500, 300

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from structsvm.common.aligned import aligned
+from structsvm.common.text_tables import aligned
 from structsvm.online.arena.verdict import Arena
 from structsvm.plots import pages
 from structsvm.plots.figures import Intervals, Lines, Series

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.common.arrays import Archive, Damaged, read_json
+from structsvm.common.array_files import Archive, Damaged, read_json
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int, World
