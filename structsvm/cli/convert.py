@@ -56,7 +56,7 @@ def convert(
     jobs: Jobs = -1,
     check: Annotated[bool, "Convert nothing; read a whole store and report whether it is intact."] = False,
 ) -> None:
-    """Convert text or tables to a store, which train, predict and evaluate map from disk instead of parsing text.
+    """Convert text or tables to a store, which train, predict and evaluate open at once, without parsing text.
 
     Neither source nor store has to fit into memory. The names of features are kept. If the rows of a query are not
     contiguous, they are gathered with a temporary file of the size of the store, in the same folder. The original order

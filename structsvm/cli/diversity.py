@@ -313,7 +313,9 @@ def compare(
         # the subtopic is then a mark of useful documents, as with --marks judged
         marked = marks
         if marks == "subtopics" and all(len(names) < 2 for names in sets.subtopics):
-            note(f"{tune}: sets have one subtopic, which is treated as a mark (as with --marks judged)")
+            note(
+                f"{tune}: no set has more than one subtopic, which is treated as a mark (as with --marks judged)"
+            )
             marked = "judged"
         sets = _marked(sets, marked)
         rivals["tuned mmr"] = estimators.baselines.MMR(k or 5).fit(

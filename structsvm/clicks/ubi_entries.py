@@ -75,7 +75,7 @@ class Texts(dict[str | None, int]):
 
 
 class Queries(NamedTuple):
-    """Queries of a file: the numbers of their ids, applications and texts, and of the documents that they returned."""
+    """Queries of a file: integer codes of their ids, applications, texts and returned documents."""
 
     query: Int
     application: Int

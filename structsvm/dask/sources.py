@@ -125,7 +125,8 @@ def _of_frame(
             if column not in columns:
                 raise BadInput(
                     name,
-                    f"expected a column of X, got {column!r}; X has " + ", ".join(map(repr, columns[:5])),
+                    f"expected a column of X, got {column!r}; the first columns of X are "
+                    + ", ".join(map(repr, columns[:5])),
                 )
             given[name] = X[column]
             taken.append(column)

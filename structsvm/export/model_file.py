@@ -50,8 +50,8 @@ _LEFT_OUT = ("callback", "growth_callback", "constraints", "penalty")
 def save(model: object, path: str | Path) -> None:
     """Write a fitted model or transformer of this package to ``path`` atomically.
 
-    Functions and requests for metadata routing are not saved; ``constraints_`` and ``penalty_`` describe the results of
-    functions.
+    Parameters that are functions and requests for metadata routing are not saved; ``constraints_`` and ``penalty_``
+    describe in text what the functions returned.
     """
     path = Path(path)
     if is_packed(path):

@@ -96,7 +96,7 @@ class PyTerrierRanker(BaseEstimator):
         scale = getattr(self.estimator, "scale", "none")
         if str(scale).startswith("query-"):
             problem = "expected scaling that is the same for all queries, got {scale}"
-            remedy = "PyTerrier does not pass a learner the queries of the documents when it predicts"
+            remedy = "when it predicts, PyTerrier does not tell a learner which query a document belongs to"
             raise BadInput("estimator", problem, remedy, others={"scale": scale})
         qid = _qid(group, len(y), "group")
         if self.Cs is None:

@@ -151,7 +151,7 @@ def _tree_fields(valued: ValuedForest, t: int) -> dict[str, Any]:
             # 8: NaN is a missing value; 2: missing values go left
             decisions.append(8 + 2 * int(forest.nan_left[k]))
             continue
-        # a categorical condition (1): its "threshold" is the number of a bit set, of 32-bit words
+        # a categorical condition (1): its "threshold" is the index of a bit set, stored in 32-bit words
         threshold.append(str(len(bounds) - 1))
         decisions.append(9)
         members = valued.members(k)
@@ -229,7 +229,7 @@ def _nested(
         left = grown(t, int(forest.left[k]), depth + 1, numbers)
         right = grown(t, int(forest.right[k]), depth + 1, numbers)
         name = valued.names[forest.feature[k]]
-        # a feature without missing values in training had the value 0 where engines leave it unset
+        # where an engine leaves a feature unset that was never missing in training, the training data had 0
         unset_left = bool(forest.nan_left[k] if name in target.missing else edges[k] >= 0)
         return node(_Split(number, depth, name, edges[k], unset_left), left, right)
 

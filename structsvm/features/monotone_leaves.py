@@ -22,9 +22,10 @@ from structsvm.queries import offsets_of
 
 
 class MonotoneRows:
-    """:class:`~structsvm.protocols.CompiledRows` over sets of leaves of the first trees of a forest, and over bins.
+    """:class:`~structsvm.protocols.CompiledRows` whose columns are bins, and sets of leaves of the first trees.
 
-    ``features`` has the sign of each feature (1, -1 or 0), ``signs`` the required sign of the weight of each column.
+    ``features`` has the direction in which the score may move with each feature (1, -1, or 0 for both), ``signs`` the
+    required sign of the weight of each column.
     """
 
     def __init__(self, rows: LeafRows, forest: Forest, features: Int) -> None:

@@ -91,8 +91,8 @@ class SquaredPairSeparator:
 
 
 class Curvature(NamedTuple):
-    """Data at the scores of some queries for products with the Hessian; documents are in order of grade in each
-    query."""
+    """What products with the Hessian need, computed at the scores of some queries; documents are in order of grade
+    in each query."""
 
     scores: Float
     degrees: Float

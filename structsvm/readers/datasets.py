@@ -86,8 +86,8 @@ def list_datasets() -> tuple[Dataset, ...]:
     Returns
     -------
     tuple of Dataset
-        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, including the known answer; and ``options``,
-        a dict of the options with their defaults.
+        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, including the true solution where it is
+        known; and ``options``, a dict of the options with their defaults.
 
     Examples
     --------

@@ -214,7 +214,7 @@ def _check_word(word: object, what: str) -> str:
         raise BadInput(
             f"{what} {text!r:.80}",
             "expected a word of text without ASCII white space, '#' or NUL",
-            "remove them: LETOR text has no quotes",
+            "remove these characters: LETOR text has no quoting or escaping",
         )
     if what == "query id" and len(raw) > _LONGEST_ID:
         raise BadInput(f"{what} {text!r:.80}", f"expected at most {_LONGEST_ID} bytes, got {len(raw)}")

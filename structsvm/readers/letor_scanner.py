@@ -388,8 +388,8 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
     if digits > 18:
         m, power, dropped = _leading_digits(buf, start, stop)
     power += explicit
-    # Clinger's exact case, then Eisel and Lemire; dropped digits matter only if incrementing the last digit would
-    # change it
+    # Clinger's fast path, then the algorithm of Eisel and Lemire; dropped digits matter only if incrementing the last
+    # kept digit would change the result
     if m <= 9007199254740992 and -22 <= power <= 22 and not dropped:
         value = m / exact[-power] if power < 0 else m * exact[power]
     elif m == 0 or power < -342:

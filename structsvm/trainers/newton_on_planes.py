@@ -261,8 +261,8 @@ class _Smoothed:
         # With sign constraints, consider a step along the negative gradient, scaled by the diagonal of the Hessian.
         # Weights whose sign it would violate are set to zero (``held``), and the equations are solved for the other
         # weights (Bertsekas, "Projected Newton methods", SIAM J. Control and Optimization 1982). Only queries with mass
-        # on several planes contribute to the Hessian. If too few noticeable planes remain to cover the features, only
-        # planes with negligible mass are left out.
+        # on several planes contribute to the Hessian. Planes with a mass below ``_NOTICEABLE`` are
+        # left out; if fewer than ``_COVERED`` planes for each feature remain, only those below ``_NEGLIGIBLE`` are.
         kept, active = _noticeable(share, self.planes.used, _NOTICEABLE)
         if np.count_nonzero(kept) < _COVERED * gradient.shape[0]:
             kept, active = _noticeable(share, self.planes.used, _NEGLIGIBLE)

@@ -247,8 +247,8 @@ def sweep(
 ) -> Iterator[tuple[int, int, Float, Float]]:
     """Yield ``(first, last, loss, joint)`` for ``step`` queries at a time, in order, while threads compute up to
     ``ahead`` further steps."""
-    # The step calls ``point()`` for its ``w`` when the consumer has taken all but ``ahead`` of the previous steps. This
-    # holds for any ``n_jobs``, so that the results do not depend on ``n_jobs``.
+    # ``point()`` is called for the ``w`` of a step when the consumer has taken all but ``ahead`` of the previous steps,
+    # whatever ``n_jobs`` is, so that the results do not depend on it.
 
     def cuts(first: int, w: Float) -> tuple[int, int, Float, Float]:
         last = min(first + step, problem.n_queries)

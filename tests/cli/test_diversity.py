@@ -115,7 +115,7 @@ def test_marks_of_passages_with_embeddings(cli):
         assert [entry["id"] for entry in chosen] == [one.ids[d] for d in rows]
         assert all(entry["gain"] == pytest.approx(sum(entry["parts"].values())) for entry in chosen)
     answer = cli("diversify compare new.jsonl -m m.npz --method mmr --tune past.jsonl")
-    assert "past.jsonl: sets have one subtopic, which is treated as a mark" in cli.err
+    assert "past.jsonl: no set has more than one subtopic, which is treated as a mark" in cli.err
     tuned = MMR(3).fit(found.sets, soft_subtopics(found.sets, marks))
     assert "3 documents per query; wins and p: subtopic recall of m against the others" in answer
     rows = {line.split("  ")[0]: line.split() for line in answer.splitlines()}

@@ -323,7 +323,7 @@ def arrow_text(words: Sequence[str]) -> Any:
 
 
 def json_table(path: Path, max_expansion: float | None = None) -> Table:
-    """Return a table of text with a JSON object on each line, whose keys all occur in the first megabyte."""
+    """Return the table of a JSON Lines file, whose keys must all occur in the first megabyte."""
     blocks = _opened(path, max_expansion)
     head = next(iter(blocks(_PIECE)), (0, b""))
     rows = _objects(head, path)

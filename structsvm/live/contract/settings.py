@@ -121,7 +121,7 @@ class Settings:
 
     @property
     def secret_path(self) -> Path | None:
-        """File of the secrets; None if it is not configured."""
+        """File of the secrets, by default ``<store>.secret`` beside a SQLite store; None if PostgreSQL has none."""
         if self.secret_file is not None:
             return Path(self.secret_file)
         path = self.sqlite_path

@@ -73,7 +73,7 @@ class Experiment:
 
 
 class Assigned(NamedTuple):
-    """The assignment of a request: what to serve, the reason unless that is an interleaved list, the indices of the
+    """The assignment of a request: what to serve, the reason (None for an interleaved list), the indices of the
     rankers, and the note of the duel.
 
     ``chance`` is the probability with which a recorded unit takes part; None if all units do.

@@ -150,7 +150,7 @@ def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _one_hot(batch: Batch, names: Mapping[str, str]) -> list[float]:
-    """Return the shares that columns of 0 and 1 state, NaN if all are 0 or missing."""
+    """Return the outcome of each row (1, 0 or 0.5) from one-hot columns of winners; NaN if all are 0 or missing."""
 
     marks = np.nan_to_num([numbers(batch, name, "0 or 1") for name in names.values()])
     for name, values in zip(names.values(), marks, strict=True):
@@ -234,6 +234,6 @@ def _coded(words: list[str]) -> tuple[tuple[str, ...], Any]:
     known = {word: k for k, word in enumerate(dict.fromkeys(words))}
     codes = np.array([known[word] for word in words], dtype=np.int64)
     missing = np.array([word == "" for word in words])
-    # each vote without a word has its own code, since it depends on no other vote
+    # each vote with an empty entry gets a code of its own, since it shares no question or judge with another vote
     codes[missing] = len(known) + np.arange(int(missing.sum()))
     return tuple(known), codes

@@ -15,7 +15,7 @@ _PRIORS = ((200.0, 0.8), (2.0, 0.2))
 deviation of .035, that of lifts of about 15 %; the second is for large effects, which few conversions show."""
 
 _SPLIT = 1e-3
-"""Level of the test of the split of users, above which the counts are refused."""
+"""Significance level of the test of the split of users: counts with a smaller p-value are refused."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ def _whole(name: str, given: ArrayLike) -> Float:
         raise BadInput(
             name,
             f"expected two whole numbers, of A and of B, got {given!r:.80}",
-            "revenue has no bound known in advance, so that no test of it is valid at every look: fix the number "
-            "of users, look once, and compare the means with scipy.stats.ttest_ind",
+            "pass counts of users; revenue has no bound known in advance, so that this test does not apply to it: fix "
+            "the number of users, look once, and compare the means with scipy.stats.ttest_ind",
         )
     return counts
 

@@ -157,7 +157,7 @@ def tables_for(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples
     """Return the tables of a click model for the longest list; raise for an invalid length, ``n_samples`` or grade."""
     check_whole("length", length)
     check_whole("n_samples", n_samples)
-    # use the longest list that can be shown, since the table of a model may be shorter than ``length``
+    # request only as many ranks as a list can have: a click model with fixed parameters may cover fewer than ``length``
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])
     return ClickTables(*(np.ascontiguousarray(table) for table in tables))
