@@ -110,11 +110,13 @@ def group_ids(ids: NDArray[Any]) -> Grouping:
 def refuse_name(qid: ArrayLike) -> None:
     """Raise if ``qid`` is a string, such as the name of a column, instead of ids."""
     if isinstance(qid, str):
-        remedy = (
-            "pass the values of the column, and X without it; a column called 'qid' is found without {qid}. If all "
-            "rows are one query, pass {qid=0}"
+        raise BadInput(
+            "qid",
+            "expected the query of each row, got a string",
+            "pass the values of the column, and X without it; a column called 'qid' is found without {qid}. If "
+            "all rows are one query, pass {qid=0}",
+            value=qid,
         )
-        raise BadInput("qid", "expected the query of each row, got a string", remedy, value=qid)
 
 
 def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
@@ -140,8 +142,12 @@ def _refuse_other_kinds(X: object) -> None:
         raise BadInput("X", f"{expected}, got a LazyFrame", "compute it first", code="X.collect()")
     if isinstance(X, np.ndarray) and X.dtype.names is not None:
         fields = ", ".join(X.dtype.names[:4])
-        problem = f"{expected}, got a structured array with the fields {fields:.60}"
-        raise BadInput("X", problem, "convert it to a frame", code="pd.DataFrame(X)")
+        raise BadInput(
+            "X",
+            f"{expected}, got a structured array with the fields {fields:.60}",
+            "convert it to a frame",
+            code="pd.DataFrame(X)",
+        )
 
 
 def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
@@ -202,10 +208,12 @@ def refuse_masked(name: str, values: ArrayLike) -> None:
         return
     masked = np.argwhere(np.ma.getmaskarray(values))
     if masked.size:
-        problem = f"expected values without a mask, got {len(masked)} masked ones"
-        remedy = "fill or drop them first"
         raise BadInput(
-            name, problem, remedy, at=f"[{', '.join(map(str, masked[0]))}]", code=f"{name}.filled(...)"
+            name,
+            f"expected values without a mask, got {len(masked)} masked ones",
+            "fill or drop them first",
+            at=f"[{', '.join(map(str, masked[0]))}]",
+            code=f"{name}.filled(...)",
         )
 
 
@@ -225,10 +233,14 @@ def column_numbers(X: object) -> tuple[int, ...] | None:
 def refuse_number(argument: str, key: object, numbers: tuple[int, ...] | None) -> None:
     """Raise if a column is given by a number and ``numbers``, from :func:`column_numbers`, is not None."""
     if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-        shown = f"{', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}"
-        problem = f"the columns of X are called {shown}, so that this number may be a label or a position"
-        remedy = "name the columns by strings and use these names"
-        raise BadInput(argument, problem, remedy, code="X.rename(columns=str)", at=f"[{key}]")
+        raise BadInput(
+            argument,
+            f"the columns of X are called {', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}, "
+            "so that this number may be a label or a position",
+            "name the columns by strings and use these names",
+            code="X.rename(columns=str)",
+            at=f"[{key}]",
+        )
 
 
 def dense_column(X: Any, j: int) -> Float:
@@ -369,8 +381,9 @@ class QueryData:
         if docid is not None:
             documents = np.array(id_texts("docid", docid, empty=True), dtype=np.str_)
             if documents.shape != (n_rows,):
-                problem = f"expected {n_rows} ids, one for each row of X, got {documents.shape}"
-                raise BadInput("docid", problem)
+                raise BadInput(
+                    "docid", f"expected {n_rows} ids, one for each row of X, got {documents.shape}"
+                )
         return rows_in_groups(X, labels, grouping, documents, feature_names)
 
     @property

@@ -41,8 +41,10 @@ def connected(client: Any) -> Iterator[Any]:
             client = distributed.get_client()
     if client is not None:
         if not isinstance(client, distributed.Client) or client.asynchronous:
-            problem = f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}"
-            raise BadInput("client", problem)
+            raise BadInput(
+                "client",
+                f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}",
+            )
         with client.as_current():
             # a client that the user gives stays open; only errors of the connection are translated
             try:
@@ -90,8 +92,10 @@ def memory_limits(client: Any) -> dict[str, float]:
 
 def _no_scheduler(client: Any) -> ClusterError:
     address = getattr(client.scheduler, "address", None) or getattr(client, "_start_arg", "")
-    remedy = "start the cluster again, and fit again with the same checkpoint= to continue"
-    return ClusterError(f"lost the connection to the scheduler {address}; {remedy}")
+    return ClusterError(
+        f"lost the connection to the scheduler {address}; start the cluster again, and fit again with the same "
+        "checkpoint= to continue"
+    )
 
 
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
@@ -156,11 +160,15 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
         there = workers(client)
         without = None if there else (without or now)
         if without is not None and now - without > _NO_WORKER:
-            remedy = "start workers, and fit again with the same checkpoint= to continue"
-            raise ClusterError(f"no worker for {_NO_WORKER:g} s while waiting for {place}; {remedy}")
+            raise ClusterError(
+                f"no worker for {_NO_WORKER:g} s while waiting for {place}; start workers, and fit again with the "
+                "same checkpoint= to continue"
+            )
         if now - last > timeout:
-            waited = f"no result from {place} for {timeout:g} s, with {len(there)} workers connected"
-            raise ClusterError(f"{waited}; raise timeout= if a partition takes that long")
+            raise ClusterError(
+                f"no result from {place} for {timeout:g} s, with {len(there)} workers connected; raise timeout= if "
+                "a partition takes that long"
+            )
         if notice is not None:
             changed = notice(there)
             if changed is not None:

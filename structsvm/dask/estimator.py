@@ -190,8 +190,9 @@ class DaskStructuralRanker(BaseEstimator):
         """
         self.check_options()
         if features is not None and not has_names(X):
-            problem = "expected none, because only a DataFrame and Parquet files have column names"
-            raise BadInput("features", problem)
+            raise BadInput(
+                "features", "expected none, because only a DataFrame and Parquet files have column names"
+            )
         with (
             cluster.connected(self.client) as client,
             self._whole(client, (X, y, qid, sample_weight), features) as (parts, about),
@@ -380,8 +381,11 @@ class DaskStructuralRanker(BaseEstimator):
             try:
                 whole_queries(client, list(client.compute(source.delayed)), "refuse", self.timeout)
             except BadInput as error:
-                remedy = "rank never moves rows and ignores {groups}: sort the data by query, or repartition"
-                raise BadInput(error.argument, error.problem.partition("; training")[0], remedy) from None
+                raise BadInput(
+                    error.argument,
+                    error.problem.partition("; training")[0],
+                    "rank never moves rows and ignores {groups}: sort the data by query, or repartition",
+                ) from None
         if hasattr(scores, "to_frame"):
             return scores.map_partitions(_rank, qid, meta=("rank", "i8"))
         from dask.array import map_blocks
@@ -498,8 +502,10 @@ def _as_given(values: ArrayLike, rows: object, name: str) -> Any:
 def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
     """Return the scores of a partition in the order of its source."""
     if rows.data.n_features != coef.shape[0]:
-        problem = f"expected {counted(feature=coef.shape[0])}, as the model has, got {rows.data.n_features}"
-        raise BadInput(rows.place, problem)
+        raise BadInput(
+            rows.place,
+            f"expected {counted(feature=coef.shape[0])}, as the model has, got {rows.data.n_features}",
+        )
     scores = scored(rows, coef, scaler).data.X[:, 0]
     order = rows.data.order
     if order is None:

@@ -43,25 +43,35 @@ def check_summaries(summaries: Summaries) -> None:
             assert one.names is not None, "of one source"
             assert first.names is not None, "of one source"
             k = next(k for k, (a, b) in enumerate(zip(first.names, one.names, strict=True)) if a != b)
-            got = f"got {one.names[k]!r} for {first.names[k]!r}"
-            raise BadInput(one.place, f"expected the columns of {first.place} in their order, {got}")
+            raise BadInput(
+                one.place,
+                f"expected the columns of {first.place} in their order, got {one.names[k]!r} for {first.names[k]!r}",
+            )
         _check_same(one, first, "kind", "{} rows")
-        remedy = "ids that differ only in type, as 1 and '1', would be two queries: convert them all to str"
-        _check_same(one, first, "ids", "query ids that are {}", remedy)
+        _check_same(
+            one,
+            first,
+            "ids",
+            "query ids that are {}",
+            "ids that differ only in type, as 1 and '1', would be two queries: convert them all to str",
+        )
     whole = next((one for one in summaries if one.spelling.whole), None)
     pointed = next((one for one in summaries if one.spelling.pointed), None)
     if whole and pointed:  # one partition would write the id as 7, the other as 7.0
-        ids = f"as {whole.spelling.whole!r} in {whole.place}, got {pointed.spelling.pointed!r}"
         raise BadInput(
-            pointed.place, f"expected query ids as integers, {ids}", "write ids as integers or text"
+            pointed.place,
+            f"expected query ids as integers, as {whole.spelling.whole!r} in {whole.place}, got "
+            f"{pointed.spelling.pointed!r}",
+            "write ids as integers or text",
         )
 
 
 def _check_same(one: Summary, first: Summary, name: str, expected: str, remedy: str = "") -> None:
     found, stated = getattr(one, name), getattr(first, name)
     if found != stated:
-        problem = f"expected {expected.format(stated)}, as in {first.place}, got {found}"
-        raise BadInput(one.place, problem, remedy)
+        raise BadInput(
+            one.place, f"expected {expected.format(stated)}, as in {first.place}, got {found}", remedy
+        )
 
 
 def _with_rows(client: object, raw: Parts, timeout: float, place: str) -> tuple[list[Any], list[Summary]]:
@@ -169,8 +179,9 @@ def _frame(rows: Rows) -> Any:
 
     data = rows.data
     if not isinstance(data.X, np.ndarray):
-        problem = "expected dense rows to shuffle, got a sparse matrix"
-        raise BadInput(rows.place, problem, "sort the data by query first")
+        raise BadInput(
+            rows.place, "expected dense rows to shuffle, got a sparse matrix", "sort the data by query first"
+        )
     frame = pd.DataFrame(data.X, columns=[f"f{j}" for j in range(data.n_features)])
     weight = np.ones(data.n_rows) if rows.weight is None else rows.weight
     return frame.assign(label=data.y, query=widened(data.qid), weight=weight)

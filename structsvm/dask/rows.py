@@ -45,8 +45,11 @@ def stamp(file: Path) -> Stamp:
 def check_stamp(file: Path, expected: Stamp) -> None:
     """Raise if a file has changed since the call began, because partitions would mix rows of both versions."""
     if stamp(file) != expected:
-        problem = "expected a file that is unchanged since this call began, got a changed one"
-        raise BadInput(file, problem, "call again to read the new file")
+        raise BadInput(
+            file,
+            "expected a file that is unchanged since this call began, got a changed one",
+            "call again to read the new file",
+        )
 
 
 @dataclass
@@ -351,8 +354,11 @@ def load_store(path: str, first: int, last: int, expected: Stamp) -> Rows:
     """Map some queries of a store, which has the same path on every worker."""
     meta = Path(path, "meta.json")
     if not meta.exists():
-        remedy = "keep stores where every worker reaches them under the same path"
-        raise BadInput(Path(path), "expected the store on the worker, but it does not exist", remedy)
+        raise BadInput(
+            Path(path),
+            "expected the store on the worker, but it does not exist",
+            "keep stores where every worker reaches them under the same path",
+        )
     check_stamp(meta, expected)
     data = open_store(path).select(np.arange(first, last))
     check_stamp(meta, expected)  # checked again, because the store may be replaced while it is opened

@@ -102,8 +102,9 @@ def _of_anything(part: object, place: str) -> Rows:
     if isinstance(part, (tuple, list)) and len(part) in (3, 4):
         X, y, qid, weight = [*part, None][:4]
         return to_rows(X, y, qid, weight, place)
-    problem = f"expected (X, y, qid), (X, y, qid, sample_weight) or QueryData, got {type(part).__name__}"
-    raise BadInput(place, problem)
+    raise BadInput(
+        place, f"expected (X, y, qid), (X, y, qid, sample_weight) or QueryData, got {type(part).__name__}"
+    )
 
 
 def _of_frame(
@@ -131,8 +132,11 @@ def _of_frame(
             given[name] = X[column]
             taken.append(column)
         elif column is not None and not hasattr(column, "npartitions"):
-            expected = "expected a dask Series with the partitions of X, or the name of a column"
-            raise BadInput(name, f"{expected}, got {type(column).__name__}")
+            raise BadInput(
+                name,
+                "expected a dask Series with the partitions of X, or the name of a column, got "
+                f"{type(column).__name__}",
+            )
         elif column is not None and column.npartitions != X.npartitions:
             raise BadInput(name, f"expected the {X.npartitions} partitions of X, got {column.npartitions}")
     missing = [name for name in features or () if name not in columns]
@@ -186,8 +190,9 @@ def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
             raise BadInput(name, f"expected a dask Array with the chunks of X, got {type(column).__name__}")
         known = not np.isnan([*X.chunks[0], *getattr(column, "chunks", ((np.nan,),))[0]]).any()
         if known and column.shape[0] != X.shape[0]:
-            problem = f"expected {X.shape[0]} values, one for each row of X, got {column.shape[0]}"
-            raise BadInput(name, problem)
+            raise BadInput(
+                name, f"expected {X.shape[0]} values, one for each row of X, got {column.shape[0]}"
+            )
         if known and column.chunks[0] != X.chunks[0]:
             column = column.rechunk(X.chunks[:1])
         parts = list(np.ravel(column.to_delayed()))

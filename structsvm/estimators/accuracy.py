@@ -162,7 +162,10 @@ def _narrow(X: Any) -> Any:
         return X
     most = np.iinfo(np.int32).max
     if max(X.nnz, X.shape[1]) > most:
-        problem = f"LIBLINEAR takes up to {most} stored values and columns, got {X.nnz} and {X.shape[1]}"
-        raise BadInput("X", problem, "train on a part of the queries")
+        raise BadInput(
+            "X",
+            f"LIBLINEAR takes up to {most} stored values and columns, got {X.nnz} and {X.shape[1]}",
+            "train on a part of the queries",
+        )
     indices, indptr = (array.astype(np.int32) for array in (X.indices, X.indptr))
     return sparse.csr_matrix((X.data, indices, indptr), shape=X.shape, copy=False)

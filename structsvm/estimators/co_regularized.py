@@ -185,8 +185,9 @@ class CoRegularizedSGD(PairwiseSGD):
             parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
             return [np.sort(part).astype(np.int64) for part in parts]
         if not isinstance(self.views, Iterable) or isinstance(self.views, (str, dict)):
-            problem = "expected an integer >= 1 or a list with the columns of each view"
-            raise BadInput("views", problem, value=self.views)
+            raise BadInput(
+                "views", "expected an integer >= 1 or a list with the columns of each view", value=self.views
+            )
         places = places_of(getattr(self, "feature_names_in_", None))
         out = []
         for v, view in enumerate(self.views):
@@ -219,8 +220,9 @@ class CoRegularizedSGD(PairwiseSGD):
             if self.scaler_ is not None:
                 X = scale_rows(self.scaler_, X, qid)
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
-            problem = "expected a matrix of the same kind as X, got one dense and one sparse"
-            raise BadInput("X_unlabeled", problem)
+            raise BadInput(
+                "X_unlabeled", "expected a matrix of the same kind as X, got one dense and one sparse"
+            )
         if self._saw_qid:  # without qid, fit has already issued this warning
             one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
         index = index_pairs(None, grouping, normalize=self.normalize)

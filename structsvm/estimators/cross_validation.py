@@ -189,8 +189,10 @@ class CrossValidated:
         loss = self.loss
         named = isinstance(loss, str) or hasattr(loss, "measure") or getattr(loss, "label", None) == "map"
         if self.scoring is None and self.scoring_ == "map" and not named:
-            remedy = "pass scoring=, or define the attribute measure of the oracle"
-            _log.warning("the loss names no measure, so that C was selected by MAP; %s", remedy)
+            _log.warning(
+                "the loss names no measure, so that C was selected by MAP; pass scoring=, or define the attribute "
+                "measure of the oracle"
+            )
         self.held_out_ = EvaluationResult(self.scoring_, mean, values, ids(), self._bounds())
         self._held_weights = weights
         self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
@@ -544,8 +546,11 @@ def _query_numbers(part: object, n_queries: int, part_name: str) -> Int:
         raise BadInput(part_name, f"expected an array of query indices, got {part!r}")
     outside = (queries < 0) | (queries >= n_queries)
     if outside.any():
-        got = f"got {queries[outside][0]} (these are not row indices)"
-        raise BadInput(part_name, f"expected query indices from 0 to {n_queries - 1}, {got}")
+        raise BadInput(
+            part_name,
+            f"expected query indices from 0 to {n_queries - 1}, got {queries[outside][0]} (these are not row "
+            "indices)",
+        )
     ordered = np.unique(queries).astype(np.int64)
     if ordered.size < queries.size:
         raise BadInput(part_name, "expected each query once, got repeated indices")

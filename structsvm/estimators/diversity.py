@@ -274,8 +274,11 @@ class SVMDiv(Selector, BaseEstimator):
         widths = [c.features.shape[1] for c in coverages]
         if len(set(widths)) > 1:
             other = next(i for i, width in enumerate(widths) if width != widths[0])
-            expected = f"expected {widths[0]} document features, as in sets[0], got {widths[other]}"
-            raise BadInput("sets", expected, at=f"[{other}]")
+            raise BadInput(
+                "sets",
+                f"expected {widths[0]} document features, as in sets[0], got {widths[other]}",
+                at=f"[{other}]",
+            )
         informative = [i for i, m in enumerate(matrices) if m.any() and m.shape[0] > self.k]
         if not informative:
             covered = sum(bool(m.any()) for m in matrices)

@@ -46,9 +46,9 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     @wraps(fit)
     def whole(self: Any, *args: Any, verbose: bool = False, **kwargs: Any) -> Any:
         if len(args) > most:
-            whose = f"{type(self).__name__}.fit"
             raise TypeError(
-                f"{whose}: expected {most} positional arguments, got {len(args)}; pass the others by name, such as qid="
+                f"{type(self).__name__}.fit: expected {most} positional arguments, got {len(args)}; pass the others "
+                "by name, such as qid="
             )
         for name in (name for name in kwargs if name not in known):
             if name == "group":  # an argument of LightGBM and XGBoost
@@ -339,9 +339,13 @@ def no_constraint(
         remedy = "check the labels and qid"
     elif relevance <= labels[0] < labels[1]:
         remedy = "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
-    got = f"got {counted(query=n_queries)}, labels {labels[0]:g} to {labels[1]:g}"
-    problem = f"no query carries a constraint for {{{name}}}: each needs documents with distinct labels{meaning}; {got}"
-    return BadInput("y", problem, remedy, others={name: loss})
+    return BadInput(
+        "y",
+        f"no query carries a constraint for {{{name}}}: each needs documents with distinct labels{meaning}; got "
+        f"{counted(query=n_queries)}, labels {labels[0]:g} to {labels[1]:g}",
+        remedy,
+        others={name: loss},
+    )
 
 
 def warn_of_uninformative(model: Any, loss: object, *, warn: bool = True) -> None:
@@ -447,8 +451,11 @@ def query_weights(sample_weight: ArrayLike, X: Any, grouping: queries.Grouping) 
     if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):
-        problem = f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}"
-        raise BadInput("sample_weight", problem, "repeat each weight for the rows of its query")
+        raise BadInput(
+            "sample_weight",
+            f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}",
+            "repeat each weight for the rows of its query",
+        )
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     queries.refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
     most = f"a number up to {queries.LARGEST:g}"  # sums of larger weights could overflow
@@ -486,9 +493,12 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
     A query is useful if the measure depends on its ranking.
     """
     if useful.shape[0] < 2:
-        expected = "expected at least 2 queries whose ranking changes the measure, one of them to hold out"
-        problem = f"{expected}, got {useful.shape[0]}"
-        raise BadInput("early_stopping", problem, "pass {validation=(X, y, qid)}, or {early_stopping=False}")
+        raise BadInput(
+            "early_stopping",
+            "expected at least 2 queries whose ranking changes the measure, one of them to hold out, got "
+            f"{useful.shape[0]}",
+            "pass {validation=(X, y, qid)}, or {early_stopping=False}",
+        )
     n = min(max(1, round(float(fraction) * useful.shape[0])), useful.shape[0] - 1)
     return rng.permutation(useful)[:n]
 
@@ -496,7 +506,10 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
 def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
     """Return the error for validation queries for which the measure (parameter ``name``) does not depend on the
     ranking."""
-    got = f"got labels {y.min():g} to {y.max():g} (relevant means a label >= {model.relevance:g})"
-    problem = f"expected a query whose ranking changes {{{name}}}, {got}"
-    remedy = f"check the labels, {{{name}}} and {{relevance}}"
-    return BadInput("validation", problem, remedy, others={name: getattr(model, name)})
+    return BadInput(
+        "validation",
+        f"expected a query whose ranking changes {{{name}}}, got labels {y.min():g} to {y.max():g} (relevant means "
+        f"a label >= {model.relevance:g})",
+        f"check the labels, {{{name}}} and {{relevance}}",
+        others={name: getattr(model, name)},
+    )

@@ -347,6 +347,9 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
     judged = np.flatnonzero(pool.judged)
     pool = pool.select(judged[np.argsort(pool.topics[judged], kind="stable")])
     if not (pool.y > 0).any():
-        problem = "expected relevant documents among the results, got none"
-        raise BadInput("qrels", problem, "use the document ids of the runs")
+        raise BadInput(
+            "qrels",
+            "expected relevant documents among the results, got none",
+            "use the document ids of the runs",
+        )
     return pool.names, pool.scores, np.maximum(pool.y, 0), pool.offsets

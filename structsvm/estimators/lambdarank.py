@@ -144,8 +144,12 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
             if self.scale.startswith("query-"):
                 self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)
         elif tuple(self.hidden) != (layers := tuple(w.shape[1] for w in before.weights[:-1:2])):
-            problem = f"expected {layers}, the network that warm_start continues"
-            raise BadInput("hidden", problem, "begin a new one with {warm_start=False}", value=self.hidden)
+            raise BadInput(
+                "hidden",
+                f"expected {layers}, the network that warm_start continues",
+                "begin a new one with {warm_start=False}",
+                value=self.hidden,
+            )
         if self.scaler_ is not None:
             X = scale_rows(self.scaler_, X, qid)
         y = y if grouping.order is None else y[grouping.order]

@@ -120,8 +120,11 @@ class OrdinalSVM(LinearSVM):
         importance = np.repeat(weights, np.diff(data.offsets))
         self.grades_ = np.unique(data.y[importance > 0])
         if self.grades_.size < 2:
-            problem = f"expected rows with at least two distinct labels, got {self.grades_[0]:g} only"
-            raise BadInput("y", problem, "check the labels and sample_weight")
+            raise BadInput(
+                "y",
+                f"expected rows with at least two distinct labels, got {self.grades_[0]:g} only",
+                "check the labels and sample_weight",
+            )
         if self.decompose:
             targets = [(data.y >= grade).astype(np.float64) for grade in self.grades_[1:]]
         else:

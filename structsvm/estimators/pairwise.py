@@ -112,6 +112,10 @@ class PairwiseSVM(StructuralRanker):
         of_hinge = (name for name, trainer in TRAINERS.items() if "hinge" in trainer.supports)
         solvers = ("auto", "newton") if smooth else ("auto", *of_hinge)
         if self.solver not in solvers:
-            problem = f"expected one of {', '.join(map(repr, solvers))} with {{loss}}"
-            raise BadInput("solver", problem, value=self.solver, others={"loss": self.loss})
+            raise BadInput(
+                "solver",
+                f"expected one of {', '.join(map(repr, solvers))} with {{loss}}",
+                value=self.solver,
+                others={"loss": self.loss},
+            )
         super().check_options()

@@ -52,8 +52,12 @@ class QueryKFold(BaseCrossValidator):
         check_whole("n_splits", n_splits, 2)
         check_flag("shuffle", shuffle)
         if random_state is not None and not shuffle:
-            problem = "expected None, as queries are not shuffled"
-            raise BadInput("random_state", problem, "pass {shuffle=True}", value=random_state)
+            raise BadInput(
+                "random_state",
+                "expected None, as queries are not shuffled",
+                "pass {shuffle=True}",
+                value=random_state,
+            )
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
@@ -99,10 +103,11 @@ class QueryKFold(BaseCrossValidator):
         if ids is None and QID in getattr(X, "columns", ()):
             ids = X[QID].to_numpy()
         if ids is None:
-            problem = "expected the query of each row, got none"
-            remedy = "call sklearn.set_config(enable_metadata_routing=True) and pass qid along"
             raise BadInput(
-                "qid", problem, remedy, code="cross_val_score(..., cv=QueryKFold(5), params={'qid': qid})"
+                "qid",
+                "expected the query of each row, got none",
+                "call sklearn.set_config(enable_metadata_routing=True) and pass qid along",
+                code="cross_val_score(..., cv=QueryKFold(5), params={'qid': qid})",
             )
         grouping = group_queries(ids, n_rows)
         n_queries = grouping.offsets.shape[0] - 1

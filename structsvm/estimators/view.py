@@ -42,11 +42,12 @@ def as_regressor(ranker: Any) -> Any:
     check_is_fitted(ranker)
     scaler = getattr(ranker, "scaler_", None)
     if scaler is not None and scaler.within == "query":
-        problem = (
+        raise BadInput(
+            "ranker",
             f"expected scores of single rows, got {type(ranker).__name__} with scale={ranker.scale!r}, whose scores "
-            "depend on the other rows of the query"
+            "depend on the other rows of the query",
+            "train with scale='minmax' or 'zscore'",
         )
-        raise BadInput("ranker", problem, "train with scale='minmax' or 'zscore'")
     return _Scores(ranker)
 
 
@@ -64,8 +65,9 @@ class _Scores(RegressorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Raise TypeError, because R^2, the score of regressors, is meaningless for ranking scores."""
-        problem = "as_regressor: expected no call of score, as R^2 is meaningless for ranking scores; call ranker.score"
-        raise TypeError(problem)
+        raise TypeError(
+            "as_regressor: expected no call of score, as R^2 is meaningless for ranking scores; call ranker.score"
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

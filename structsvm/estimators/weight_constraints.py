@@ -28,8 +28,11 @@ def check_weights(model: Any) -> set[str]:
     trainers."""
     signed = check_signs(model.monotone_constraints)
     if model.positive and signed:
-        problem = "expected no signs, as all weights are constrained to be >= 0"
-        raise BadInput("monotone_constraints", problem, "leave out {positive=True}")
+        raise BadInput(
+            "monotone_constraints",
+            "expected no signs, as all weights are constrained to be >= 0",
+            "leave out {positive=True}",
+        )
     for name in ("constraints", "penalty"):
         function = getattr(model, name)
         if function is not None and not callable(function):
@@ -47,8 +50,11 @@ def check_signs(monotone: Monotone) -> set[str]:
     if isinstance(monotone, (str, bytes)) or not (
         isinstance(monotone, (Mapping, Sequence)) or np.ndim(monotone) == 1
     ):
-        problem = "expected -1, 0 or 1 for each feature, or a mapping from names or columns to signs"
-        raise BadInput("monotone_constraints", problem, value=monotone)
+        raise BadInput(
+            "monotone_constraints",
+            "expected -1, 0 or 1 for each feature, or a mapping from names or columns to signs",
+            value=monotone,
+        )
     items = monotone.items() if isinstance(monotone, Mapping) else enumerate(monotone)
     for key, sign in items:
         if isinstance(sign, bool) or not isinstance(sign, numbers.Real) or sign not in (-1, 0, 1):
@@ -76,8 +82,10 @@ def signs_by_feature(
     signs, told = np.zeros(n_features), set()
     if not isinstance(monotone, Mapping):
         if len(monotone) != n_features:
-            problem = f"expected one sign for each of {n_features} features, got {len(monotone)}"
-            raise BadInput("monotone_constraints", problem)
+            raise BadInput(
+                "monotone_constraints",
+                f"expected one sign for each of {n_features} features, got {len(monotone)}",
+            )
         signs[:] = monotone
     else:
         places = places_of(names)
@@ -92,8 +100,9 @@ def signs_by_feature(
 
 
 def _twice(key: object) -> BadInput:
-    problem = "this feature already has a sign"
-    return BadInput("monotone_constraints", problem, "name it once", at=f"[{key!r}]")
+    return BadInput(
+        "monotone_constraints", "this feature already has a sign", "name it once", at=f"[{key!r}]"
+    )
 
 
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
@@ -106,8 +115,12 @@ def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[st
         elif feature.isascii() and feature.isdigit() and 1 <= int(feature) <= n_features:
             column = int(feature) - 1
         else:
-            expected = f"expected a feature from 1 to {n_features}{', or its name' if called else ''}"
-            raise BadInput("monotone_constraints", expected, did_you_mean(feature, called), value=feature)
+            raise BadInput(
+                "monotone_constraints",
+                f"expected a feature from 1 to {n_features}{', or its name' if called else ''}",
+                did_you_mean(feature, called),
+                value=feature,
+            )
         if column in columns:
             raise _twice(feature)
         columns[column] = sign

@@ -96,8 +96,12 @@ class PyTerrierRanker(BaseEstimator):
         scale = getattr(self.estimator, "scale", "none")
         if str(scale).startswith("query-"):
             problem = "expected scaling that is the same for all queries, got {scale}"
-            remedy = "when it predicts, PyTerrier does not tell a learner which query a document belongs to"
-            raise BadInput("estimator", problem, remedy, others={"scale": scale})
+            raise BadInput(
+                "estimator",
+                problem,
+                "when it predicts, PyTerrier does not tell a learner which query a document belongs to",
+                others={"scale": scale},
+            )
         qid = _qid(group, len(y), "group")
         if self.Cs is None:
             self.estimator_ = clone(self.estimator).fit(X, y, qid=qid)

@@ -212,8 +212,11 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         if self.within == "data":
             return np.asarray(X)
         if qid is None:
-            remedy = "in a pipeline call sklearn.set_config(enable_metadata_routing=True) and pass qid along"
-            raise BadInput(f"BinnedFeatures.{method}", "expected qid, because within='query'", remedy)
+            raise BadInput(
+                f"BinnedFeatures.{method}",
+                "expected qid, because within='query'",
+                "in a pipeline call sklearn.set_config(enable_metadata_routing=True) and pass qid along",
+            )
         grouping = group_queries(qid, X.shape[0])
         if grouping.order is None:
             return minmax_within(X, grouping.offsets)

@@ -116,6 +116,9 @@ def _check(scores: ArrayLike, offsets: object) -> tuple[Float, Int]:
     bounds = np.asarray(offsets, dtype=np.int64)
     is_vector = bounds.ndim == 1 and bounds.shape[0] >= 2
     if not is_vector or bounds[0] != 0 or bounds[-1] != values.shape[0] or (np.diff(bounds) < 1).any():
-        expected = f"expected increasing offsets from 0 to {values.shape[0]}, at least one row per topic"
-        raise BadInput("offsets", f"{expected}, got {np.array2string(bounds, threshold=6)}")
+        raise BadInput(
+            "offsets",
+            f"expected increasing offsets from 0 to {values.shape[0]}, at least one row per topic, got "
+            f"{np.array2string(bounds, threshold=6)}",
+        )
     return values, bounds

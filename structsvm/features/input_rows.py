@@ -174,9 +174,12 @@ def _named_by_numbers(X: Any, model: object) -> Any:
         return X
     if model is not None and not hasattr(model, "feature_names_in_"):
         shown = ", ".join(map(str, numbers[:4])) + ", ..." * (len(numbers) > 4)
-        problem = f"expected columns as in training, which had no names, got a frame whose columns are called {shown}"
-        remedy = "train on a frame with these columns, or pass its values in the column order of training"
-        raise BadInput("X", problem, remedy, code="X.to_numpy()")
+        raise BadInput(
+            "X",
+            f"expected columns as in training, which had no names, got a frame whose columns are called {shown}",
+            "train on a frame with these columns, or pass its values in the column order of training",
+            code="X.to_numpy()",
+        )
     X = X.copy(deep=False)
     X.columns = list(map(str, numbers))
     return X
@@ -214,11 +217,13 @@ def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
         last = int(X.indices[at]) + 1
         where = f"; feature {last}, the last one used, occurs in row {row}{_query(row, X.shape[0], qid)}"
-    problem = (
-        f"training on {X.shape[1]} features needs at least {needed / 1e9:.0f} GB, of "
-        f"which this machine has {memory_bytes() / 1e9:.0f}{where}"
+    raise BadInput(
+        "X",
+        f"training on {X.shape[1]} features needs at least {needed / 1e9:.0f} GB, of which this machine has "
+        f"{memory_bytes() / 1e9:.0f}{where}",
+        "number the features without gaps",
+        code="X[:, np.unique(X.indices)]",
     )
-    raise BadInput("X", problem, "number the features without gaps", code="X[:, np.unique(X.indices)]")
 
 
 def _check_columns(X: Any, known: Any = ()) -> None:
@@ -283,8 +288,9 @@ def _check_labels(y: ArrayLike, qid: ArrayLike) -> None:
         except TypeError:  # a string or None
             expected, shown = "a number as the label", repr(value)
         problem = f"expected {expected}, got {shown}"
-        remedy = "grade the row or drop it"
-        raise BadInput("y", problem, remedy, at=f"[{row}]{_query(row, labels.size, qid)}") from None
+        raise BadInput(
+            "y", problem, "grade the row or drop it", at=f"[{row}]{_query(row, labels.size, qid)}"
+        ) from None
 
 
 def _cell(model: object, row: int, column: int, n_rows: int, qid: ArrayLike) -> str:

@@ -303,8 +303,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         if signs is not None:
             options["monotone_constraints"] = signs.tolist()
             if signs[categorical].any():
-                problem = "expected no sign of a categorical feature, whose values are not ordered"
-                raise BadInput("monotone_constraints", problem)
+                raise BadInput(
+                    "monotone_constraints",
+                    "expected no sign of a categorical feature, whose values are not ordered",
+                )
         bags = min(int(self.bags), n_trees)
         if bags > 1:
             options |= {"bagging_fraction": _SHARE, "bagging_freq": 1, "bagging_by_query": True}
@@ -356,8 +358,11 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         """Return the rows as leaf numbers and counts of edges; parameters and errors are as for :meth:`transform`."""
         check_is_fitted(self, "starts_")
         if self.forest_.signs is not None:
-            problem = "expected no monotone constraints, which weights of single leaves do not satisfy"
-            raise BadInput("forest", problem, "fit a TreeRanker with these {leaves}")
+            raise BadInput(
+                "forest",
+                "expected no monotone constraints, which weights of single leaves do not satisfy",
+                "fit a TreeRanker with these {leaves}",
+            )
         return self.rows(self._values(X, reset=False))
 
     def rows(self, X: NDArray[Any]) -> LeafRows:

@@ -142,8 +142,11 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def refuse_sparse(X: object) -> None:
     """Raise for a sparse matrix, whose zeros would not stay zero."""
     if sparse.issparse(X):
-        remedy = "scaling would fill its zeros (use X.toarray(), or no scaling)"
-        raise BadInput("QueryScaler", "expected a dense matrix, got a sparse one", remedy)
+        raise BadInput(
+            "QueryScaler",
+            "expected a dense matrix, got a sparse one",
+            "scaling would fill its zeros (use X.toarray(), or no scaling)",
+        )
 
 
 def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
@@ -156,8 +159,11 @@ def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
             out[rows] = (X[rows] - scaler.shift_) / scaler.scale_
         return out
     if qid is None and scaler._saw_qid:
-        remedy = "in a pipeline call sklearn.set_config(enable_metadata_routing=True) and pass qid along"
-        raise BadInput("QueryScaler.transform", "expected qid, as in fit", remedy)
+        raise BadInput(
+            "QueryScaler.transform",
+            "expected qid, as in fit",
+            "in a pipeline call sklearn.set_config(enable_metadata_routing=True) and pass qid along",
+        )
     grouping = group_queries(qid, X.shape[0])
     for first, last in zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True):
         members = slice(first, last) if grouping.order is None else grouping.order[first:last]

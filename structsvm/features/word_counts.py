@@ -93,8 +93,9 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
         if hasattr(own_vectorizer, "get_feature_names_out"):
             names = np.asarray(own_vectorizer.get_feature_names_out(), dtype=object)
     if counts.nnz and counts.data.min() < 0:
-        problem = "expected counts >= 0, got negative ones (HashingVectorizer: alternate_sign=False)"
-        raise BadInput("vectorizer", problem)
+        raise BadInput(
+            "vectorizer", "expected counts >= 0, got negative ones (HashingVectorizer: alternate_sign=False)"
+        )
     counts.sort_indices()
     return Words(counts[:n], None if candidates.titles is None else counts[n:], names)
 

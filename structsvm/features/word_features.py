@@ -191,8 +191,10 @@ class WordFeatures:
         if t.ndim != 1 or t.size == 0 or not (np.diff(t) > 0).all() or not (t[0] >= 0 and t[-1] <= 1):
             raise BadInput("thresholds", f"expected ascending shares in [0, 1], got {thresholds!r}")
         if isinstance(document_features, str) or not set(document_features) <= set(DOCUMENT_FEATURES):
-            expected = f"expected a list of {', '.join(map(repr, DOCUMENT_FEATURES))}"
-            raise BadInput("document_features", f"{expected}, got {document_features!r}")
+            raise BadInput(
+                "document_features",
+                f"expected a list of {', '.join(map(repr, DOCUMENT_FEATURES))}, got {document_features!r}",
+            )
         self.document_features = tuple(document_features)
         self.vectorizer = vectorizer
 

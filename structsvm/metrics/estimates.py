@@ -117,8 +117,11 @@ def estimate_of(
     values = held_out.per_query
     n = int(values.size)
     if n < FEWEST:
-        problem = f"expected at least {FEWEST} held-out queries of positive weight, got {n}"
-        raise BadInput("estimate", problem, "judge more queries")
+        raise BadInput(
+            "estimate",
+            f"expected at least {FEWEST} held-out queries of positive weight, got {n}",
+            "judge more queries",
+        )
     if n < FEW:
         warn_user(
             f"estimate: {n} queries are few; intervals from fewer than {FEW} contain the mean less often than "

@@ -273,10 +273,12 @@ def check_distinguishes(
         if other is None:
             return
         remedy = f"choose by {other}, or check {{relevance}}"
-    problem = (
-        "expected a measure that depends on the ranking, but for these labels it has the same value for all"
+    raise BadInput(
+        argument,
+        "expected a measure that depends on the ranking, but for these labels it has the same value for all",
+        remedy,
+        value=measure_name(measure),
     )
-    raise BadInput(argument, problem, remedy, value=measure_name(measure))
 
 
 def distinguishes(measure: Any, y: Any, qid: Any, **options: Any) -> bool:
@@ -352,8 +354,13 @@ def evaluate_part(
     if n_rows == 0:
         raise BadInput("y_true", "expected at least one row, got none")
     _check_grades(grades, rules, max_grade if is_err else math.inf)
-    remedy = "use minus infinity for a row that was not retrieved"
-    refuse_first("y_score", scores, np.isnan(scores) | np.isposinf(scores), "a finite number", remedy)
+    refuse_first(
+        "y_score",
+        scores,
+        np.isnan(scores) | np.isposinf(scores),
+        "a finite number",
+        "use minus infinity for a row that was not retrieved",
+    )
     if judged is not None and measure is not None and measure.needs_judged:
         known = np.asarray(judged, dtype=np.bool_)
         if known.shape != (n_rows,):
@@ -395,8 +402,11 @@ def _by_callable(measure: Any, grades: Float, scores: Float, grouping: Grouping)
     for q, (a, b) in enumerate(zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True)):
         value = measure(grades[a:b], scores[a:b])
         if not (isinstance(value, numbers.Real) and math.isfinite(value)):
-            problem = f"expected a finite number from the measure (0 where undefined), got {value!r:.60}"
-            raise BadInput(name, problem, at=f", query {grouping.query_ids[q]}")
+            raise BadInput(
+                name,
+                f"expected a finite number from the measure (0 where undefined), got {value!r:.60}",
+                at=f", query {grouping.query_ids[q]}",
+            )
         values[q] = value
     return EvaluationResult(name, float(values.mean()), values, grouping.query_ids)
 
@@ -431,8 +441,12 @@ def parse_measure(name: object) -> tuple[Measure | None, float | None]:
         if not isinstance(name, str):
             problem = f"expected the name of a measure or a function first, got {type(name).__name__}"
             raise BadInput("metric", problem, "pass the measure first, then labels and scores")
-        expected = f"expected one of {', '.join(available_metrics())} (k is an integer)"
-        raise BadInput("metric", expected, did_you_mean(name, available_metrics()), value=name)
+        raise BadInput(
+            "metric",
+            f"expected one of {', '.join(available_metrics())} (k is an integer)",
+            did_you_mean(name, available_metrics()),
+            value=name,
+        )
     if not at:
         if measure.cutoff == "required":
             raise BadInput("metric", f"{base!r} requires a cutoff, for example '{base}@10'", value=name)
@@ -468,8 +482,12 @@ def _numbers(argument: str, values: ArrayLike) -> Float:
     infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
     overflown = next((row for row in infinite if array[row] != float(numbers[row])), None)
     if overflown is not None:
-        expected = f"expected a number up to {_LARGEST:.2g} in magnitude, got {array[overflown]!s:.60}"
-        raise BadInput(argument, expected, "scale all values, or take logarithms", at=f"[{overflown}]")
+        raise BadInput(
+            argument,
+            f"expected a number up to {_LARGEST:.2g} in magnitude, got {array[overflown]!s:.60}",
+            "scale all values, or take logarithms",
+            at=f"[{overflown}]",
+        )
     return numbers
 
 
@@ -477,8 +495,9 @@ def _check_grades(grades: Float, rules: Convention, max_grade: float) -> None:
     refuse_first("y_true", grades, ~np.isfinite(grades), "a finite grade", "grade the row or drop it")
     limit, remedy = rules.largest_grade, "2**y - 1 overflows; use {convention='trec'}"
     refuse_first("y_true", grades, grades > limit, f"a grade <= {limit:g}", remedy)
-    expected = f"a grade <= max_grade = {max_grade:g}"
-    refuse_first("y_true", grades, grades > max_grade, expected, "increase {max_grade}")
+    refuse_first(
+        "y_true", grades, grades > max_grade, f"a grade <= max_grade = {max_grade:g}", "increase {max_grade}"
+    )
 
 
 def _documents(docid: ArrayLike, n_rows: int) -> NDArray[Any] | None:

@@ -290,8 +290,11 @@ def binary_preference(ranking: Ranking, settings: MeasureOptions) -> Values:
 def _check_ordered(name: str, ranking: Ranking) -> None:
     """Raise BadInput for a measure without a mean over the orders of tied rows."""
     if ranking.averaged:
-        problem = f"expected scores without ties, or an order of tied rows for {name}"
-        raise BadInput("ties", problem, "pass ties='row' or ties='docid'")
+        raise BadInput(
+            "ties",
+            f"expected scores without ties, or an order of tied rows for {name}",
+            "pass ties='row' or ties='docid'",
+        )
 
 
 def set_precision(ranking: Ranking, settings: MeasureOptions) -> Values:

@@ -190,8 +190,11 @@ def _differences(a: Float, b: Float) -> Float:
     one_sided = np.isnan(a) != np.isnan(b)
     if one_sided.any():
         query = int(np.argmax(one_sided))
-        problem = f"expected values in both systems, got {a[query]} and {b[query]}"
-        raise BadInput(f"query {query}", problem, "use the same labels and the same empty= policy for both")
+        raise BadInput(
+            f"query {query}",
+            f"expected values in both systems, got {a[query]} and {b[query]}",
+            "use the same labels and the same empty= policy for both",
+        )
     difference = np.round((a - b)[~np.isnan(a)], DECIMALS)
     if difference.size == 0:
         raise BadInput("a and b", "expected at least one query with values, got none")

@@ -122,17 +122,21 @@ class StructuredProblem:
         # a clearly negative hinge means that the argmax is wrong or approximate.
         size = loss + dot(np.abs(w), np.abs(score_true) + np.abs(difference))
         if self.exact and hinge < -_TOLERANCE * size:
-            got = f"got an output that is {-hinge:.3g} below the true one"
-            problem = f"expected the maximum of loss + w . joint_feature, {got}"
-            remedy = f"if the argmax is approximate, set {type(self.model).__name__}.exact = False"
-            raise BadInput(f"example {i}: loss_augmented_argmax", problem, remedy)
+            raise BadInput(
+                f"example {i}: loss_augmented_argmax",
+                f"expected the maximum of loss + w . joint_feature, got an output that is {-hinge:.3g} below the "
+                "true one",
+                f"if the argmax is approximate, set {type(self.model).__name__}.exact = False",
+            )
         return 0.0, np.zeros(self.n_features)
 
     def _joint_feature(self, i: int, y: ArrayLike) -> Float:
         feature = np.asarray(self.model.joint_feature(self._xs[i], y), dtype=np.float64)
         if feature.shape != (self.n_features,):
-            problem = f"expected shape ({self.n_features},) as for example 0, got {feature.shape}"
-            raise BadInput(f"example {i}: joint_feature", problem)
+            raise BadInput(
+                f"example {i}: joint_feature",
+                f"expected shape ({self.n_features},) as for example 0, got {feature.shape}",
+            )
         refuse_first(f"example {i}: joint_feature", feature, ~np.isfinite(feature), "finite values")
         return feature
 

@@ -56,8 +56,11 @@ class CoverageProblem:
     ) -> None:
         check_choice("separation", separation, SEARCHES)
         if separation != "greedy" and (callable(loss) or loss == "alpha_ndcg"):
-            problem = f"expected a coverage loss ('weighted' or 'unweighted'), got {loss!r}"
-            raise BadInput("separation", problem, value=separation)
+            raise BadInput(
+                "separation",
+                f"expected a coverage loss ('weighted' or 'unweighted'), got {loss!r}",
+                value=separation,
+            )
         self.n_queries = len(coverages)
         self.n_word_features = int(bins.shape[1])
         self.n_features = self.n_word_features + int(coverages[0].features.shape[1])

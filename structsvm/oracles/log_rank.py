@@ -190,8 +190,12 @@ class LogRankSeparator:
             with np.errstate(over="ignore"):
                 total += float(gains.sum())
             if not np.isfinite(total):
-                problem = f"expected labels whose gains have a finite sum, got a label {grades.max():g}"
-                raise BadInput("y", problem, "use linear gains or smaller grades", code="NDCG(gain='linear')")
+                raise BadInput(
+                    "y",
+                    f"expected labels whose gains have a finite sum, got a label {grades.max():g}",
+                    "use linear gains or smaller grades",
+                    code="NDCG(gain='linear')",
+                )
             parts.append(_thresholds(gains, own, order.members, order.lower, discount))
         shares, steps, counts = map(np.concatenate, zip(*parts, strict=True))
         self.informative = counts[1:] > 0

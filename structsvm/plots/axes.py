@@ -242,9 +242,11 @@ def _histories(label: str, model: object) -> list[tuple[str, Any]]:
         return [(f"{label} grade {i}".strip(), fit.history) for i, fit in enumerate(machines, 1)]
     fit = machines[0] if machines else getattr(model, "fit_", model)
     if not hasattr(fit, "gap") or not hasattr(fit, "history"):
-        problem = f"expected a model with a duality gap, got {type(model).__name__}, which has none"
-        remedy = "models such as StructuralRanker, PairwiseSVM, OrdinalSVM and TreeRanker have one"
-        raise BadInput("fits", problem, remedy)
+        raise BadInput(
+            "fits",
+            f"expected a model with a duality gap, got {type(model).__name__}, which has none",
+            "models such as StructuralRanker, PairwiseSVM, OrdinalSVM and TreeRanker have one",
+        )
     return [(label, fit.history)]
 
 

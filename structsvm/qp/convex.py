@@ -278,8 +278,11 @@ class Convex:
         if one.parameters():
             raise BadInput(argument, f"expected numbers instead of cvxpy parameters, got {self._text(one)}")
         if any(other.id != self._w.id for other in one.variables()):
-            problem = f"expected w as the only variable, got {self._text(one)}"
-            raise BadInput(argument, problem, "write it in functions of w")
+            raise BadInput(
+                argument,
+                f"expected w as the only variable, got {self._text(one)}",
+                "write it in functions of w",
+            )
         if not all(np.isfinite(constant.value).all() for constant in one.constants()):
             raise BadInput(argument, f"expected finite numbers, got {self._text(one)}")
 
@@ -331,8 +334,11 @@ class Convex:
             parts += [(self._signs_by, one) for one in _signed(self._w, self._signs)]
             raise _infeasible(cp, parts)
         if "DualInfeasible" in status:
-            problem = f"expected a penalty bounded below over the allowed weights, got {self.penalty}"
-            raise BadInput("penalty", problem, "constrain w")
+            raise BadInput(
+                "penalty",
+                f"expected a penalty bounded below over the allowed weights, got {self.penalty}",
+                "constrain w",
+            )
         self._centre, self._room = self._inside()
         self.least = self._repaired(np.array(solution.x)[self._own])
         violated = self.violation(self.least)

@@ -96,8 +96,10 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
                 and all(isinstance(arm, int) and 0 <= arm < n_arms for arm in arms),
                 f"select: expected a Duel of arms from 0 to {n_arms - 1}, got {duel!r}",
             )
-            message = f"select: expected a pair or a set of distinct arms, got {arms}"
-            require(len(arms) == 2 or len(set(arms)) == len(arms), message)
+            require(
+                len(arms) == 2 or len(set(arms)) == len(arms),
+                f"select: expected a pair or a set of distinct arms, got {arms}",
+            )
             # The twin never selects duels: it is updated with duels that were sent as JSON.
             sent = _sent(duel, require)
             outcome = played.outcome(duel)

@@ -144,8 +144,10 @@ def _check_many(interleaver: Any, require: Requirement, n_rankers: int) -> None:
         same &= (interleaver.outcome(shown, clicks)[pairs] == many.outcome[k]).all()
         require(bool(same), f"clicks {clicked} on {shown.documents}: other credit together with other lists")
         bound = interleaver.bound(len(shown.documents), n_rankers)
-        message = f"expected a statistic of at most {many.largest[k]}, and that at most {bound}, got {own[k]}"
-        require(bool(np.abs(own[k]).max() <= many.largest[k] + 1e-9) and many.largest[k] <= bound, message)
+        require(
+            bool(np.abs(own[k]).max() <= many.largest[k] + 1e-9) and many.largest[k] <= bound,
+            f"expected a statistic of at most {many.largest[k]}, and that at most {bound}, got {own[k]}",
+        )
 
 
 def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:

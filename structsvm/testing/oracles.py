@@ -77,8 +77,10 @@ def check_oracle(
         # a coefficient vector of pairs sums to zero in each query
         if shift_invariant:
             sums, sizes = bound.per_query(plane[1]), bound.per_query(np.abs(plane[1]))
-            message = "coefficients of a query do not sum to zero: shifted scores change the result"
-            require((np.abs(sums) <= 1e-9 * (1 + sizes)).all(), message)
+            require(
+                (np.abs(sums) <= 1e-9 * (1 + sizes)).all(),
+                "coefficients of a query do not sum to zero: shifted scores change the result",
+            )
     bound.check_independence(points[0], planes[0])
     if separator.exact:
         bound.check_extremes()

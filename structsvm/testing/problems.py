@@ -75,8 +75,10 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
         for v, risk in zip(points, risks, strict=True):
             bounds = np.array([cut.loss - cut.joint @ v for cut in cuts])
             above = float(bounds.max()) - risk
-            message = f"exact: expected no cut above the risk, got one that exceeds it by {above:g}"
-            require(above <= 1e-7 * (1 + np.abs(bounds).max()), message)
+            require(
+                above <= 1e-7 * (1 + np.abs(bounds).max()),
+                f"exact: expected no cut above the risk, got one that exceeds it by {above:g}",
+            )
 
 
 def _query_cuts(problem: Problem, w: Any, ends: list[int]) -> tuple[Any, Any]:
@@ -179,8 +181,10 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
             # the duality gap by its definition: sum over groups of cap times the steepest slope, minus slope . alpha
             slope = loss - gram @ alpha
             value = float(loss @ alpha - alpha @ gram @ alpha / 2)
-            message = f"value: expected the objective {value:g} at alpha, got {result.value:g}"
-            require(abs(value - result.value) <= _ROUNDING * (1 + abs(value)), message)
+            require(
+                abs(value - result.value) <= _ROUNDING * (1 + abs(value)),
+                f"value: expected the objective {value:g} at alpha, got {result.value:g}",
+            )
             steepest = [max(0.0, float(slope[group == j].max(initial=0.0))) for j in range(len(cap))]
             gap = float(cap @ steepest - slope @ alpha)
             allowed = tol * abs(value) + _ROUNDING

@@ -147,8 +147,7 @@ def _check_copies(model: Any, data: QueryData, scores: Float, require: Requireme
             copies["saving and loading"] = load(path)
     for what, copy in copies.items():
         require(type(copy) is type(model), f"{what} gives a {type(copy).__name__}")
-        message = f"{what} changes the scores"
-        require((copy.predict(data.X, **_qid(copy, data.qid)) == scores).all(), message)
+        require((copy.predict(data.X, **_qid(copy, data.qid)) == scores).all(), f"{what} changes the scores")
         require(repr(copy.get_params()) == repr(model.get_params()), f"{what} changes the parameters")
 
 
@@ -236,8 +235,10 @@ def _check_refused_refit(model: object, data: QueryData, scores: Float, require:
     fitted = pickle.loads(pickle.dumps(model))
     with contextlib.suppress(ValueError):
         fitted.fit(100 * data.X + 1, np.zeros_like(data.y), qid=data.qid)
-    message = "a fit that is refused changes the scores of the model that was fitted before"
-    require((fitted.predict(data.X, **_qid(fitted, data.qid)) == scores).all(), message)
+    require(
+        (fitted.predict(data.X, **_qid(fitted, data.qid)) == scores).all(),
+        "a fit that is refused changes the scores of the model that was fitted before",
+    )
 
 
 def _require_close(
@@ -256,8 +257,10 @@ def _require_close(
             proofs[0].C == proofs[1].C,
             f"{what} changes the chosen C ({proofs[0].C:g}, {proofs[1].C:g}); check with values of C far apart",
         )
-        message = f"{what} moves the weights by {distance:.3g}, more than the gaps allow ({allowed:.3g})"
-        require(distance <= allowed + rounding, message)
+        require(
+            distance <= allowed + rounding,
+            f"{what} moves the weights by {distance:.3g}, more than the gaps allow ({allowed:.3g})",
+        )
         return
     # without certificates, compare scores up to a constant, relative to their spread
     one, other = (m.predict(X, **_qid(m, qid)) for m in (a, b))

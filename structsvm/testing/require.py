@@ -31,8 +31,10 @@ class Requirement:
         n = sum(counts.values())
         for thing, p in chances.items():
             allowed = 5 * np.sqrt(n * p * (1 - p)) + 1 if p > 0 else 0
-            message = f"{what} {thing} {counts[thing]} times of {n}, expected {n * p:.1f}"
-            self(abs(counts[thing] - n * p) <= allowed, message)
+            self(
+                abs(counts[thing] - n * p) <= allowed,
+                f"{what} {thing} {counts[thing]} times of {n}, expected {n * p:.1f}",
+            )
 
     def refusal(
         self,
@@ -49,7 +51,8 @@ class Requirement:
             matches = re.search(says, str(raised), re.DOTALL)
             self(matches, f"{what}: expected an error that says {says!r}, got {raised}")
         except Exception as raised:
-            text = f"{self.name}: {what}: expected a {error.__name__}, got {raised!r}"
-            raise AssertionError(text) from raised
+            raise AssertionError(
+                f"{self.name}: {what}: expected a {error.__name__}, got {raised!r}"
+            ) from raised
         else:
             self(False, f"{what}: expected a {error.__name__}, got none")

@@ -53,8 +53,10 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     # each pair in both orders: the shares of wins sum to one
     for first, second in combinations(arms, 2):
         forth, back = share(first, second), share(second, first)
-        message = f"compare: win rates {forth:.2f} of arm {first} and {back:.2f} of {second} do not sum to 1"
-        require(abs(forth + back - 1) <= 2 * allowed, message)
+        require(
+            abs(forth + back - 1) <= 2 * allowed,
+            f"compare: win rates {forth:.2f} of arm {first} and {back:.2f} of {second} do not sum to 1",
+        )
         if first in winners and second not in winners:
             require(forth >= 0.5 - allowed, f"winners: arm {first} has win rate {forth:.2f} over {second}")
     # a comparison of a set has an outcome per pair

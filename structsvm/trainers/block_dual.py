@@ -81,8 +81,11 @@ class BlockDual:
         n, m = problem.n_queries, problem.n_features
         n_slots, n_numbers = cache_size(problem), slot_size(problem)
         if n_slots is None:
-            expected = f"expected memory for three planes per query ({24e-9 * n_numbers:.1f} GB)"
-            raise BadInput("frank_wolfe", expected, "use {solver='one_slack'}")
+            raise BadInput(
+                "frank_wolfe",
+                f"expected memory for three planes per query ({24e-9 * n_numbers:.1f} GB)",
+                "use {solver='one_slack'}",
+            )
         if problem.support is None:
             self._start: Int = np.arange(n + 1, dtype=np.int64) * m
             self._features: Int = np.empty(0, dtype=np.int64)

@@ -39,8 +39,9 @@ class Utility:
         known = r"(ndcg)@([1-9][0-9]*)|(ndcg|map|mrr|ranknet)"
         match = re.fullmatch(known, name) if isinstance(name, str) else None
         if match is None:
-            problem = "expected 'ndcg', 'ndcg@k' with k >= 1, 'map', 'mrr' or 'ranknet'"
-            raise BadInput("utility", problem, value=name)
+            raise BadInput(
+                "utility", "expected 'ndcg', 'ndcg@k' with k >= 1, 'map', 'mrr' or 'ranknet'", value=name
+            )
         check_choice("gain", gain, ("exponential", "linear"))
         return cls(_KINDS[match[1] or match[3]], int(match[2] or -1), float(relevance), gain)
 
@@ -105,8 +106,11 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
             gain = exp2(gain) - 1.0 if utility.gain == "exponential" else gain
             overflows = not np.isfinite(gain.sum())
         if overflows:
-            problem = f"expected labels whose gains have a finite sum, got a label {y.max():g}"
-            raise BadInput("y", problem, "use {gain='linear'} or smaller grades")
+            raise BadInput(
+                "y",
+                f"expected labels whose gains have a finite sum, got a label {y.max():g}",
+                "use {gain='linear'} or smaller grades",
+            )
     relevant = y >= utility.relevance
     discount = 1.0 / log2(np.arange(longest) + 2.0)
     if utility.kind == _NDCG and utility.k > 0:

@@ -36,8 +36,9 @@ def rows_of(X: Any) -> CompiledRows:
         kernels = _csr_scores, _csr_combine, _csr_query_joint
         return Rows(shape, n_bytes, (X.data, X.indices, X.indptr), kernels)
     if bool(sparse.issparse(X)):  # bool() avoids a type guard that narrows X to a type without attributes
-        problem = f"expected a dense array or a CSR matrix, got format {X.format!r}"
-        raise BadInput("X", problem, "use X.tocsr()")
+        raise BadInput(
+            "X", f"expected a dense array or a CSR matrix, got format {X.format!r}", "use X.tocsr()"
+        )
     if isinstance(X, CompiledRows):
         return X
     array = np.asarray(X)

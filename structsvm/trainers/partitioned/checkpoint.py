@@ -81,8 +81,11 @@ class Checkpoint:
                 self._arrays = {name: archive.array(name) for name in names}
                 _check_shapes(self._arrays)
         except (Damaged, AttributeError, KeyError, TypeError) as error:
-            expected = f"expected a checkpoint of a fit, got something else ({error})"
-            raise BadInput(path, expected, "name another file, or delete it") from None
+            raise BadInput(
+                path,
+                f"expected a checkpoint of a fit, got something else ({error})",
+                "name another file, or delete it",
+            ) from None
         for name, value in problem.items():
             if other.get(name) != value:
                 raise BadInput(
