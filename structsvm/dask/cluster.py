@@ -259,5 +259,6 @@ class DaskPartitions:
 
     def _submit(self, k: int, method: str, payload: tuple[Any, ...]) -> Any:
         only = None if self._holders[k] is None else [self._holders[k]]
-        arguments = call, self._parts[k], method, payload, self._share
-        return self._client.submit(*arguments, pure=False, workers=only)
+        return self._client.submit(
+            call, self._parts[k], method, payload, self._share, pure=False, workers=only
+        )

@@ -66,7 +66,6 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         super().check_options()
         check_whole("cv", self.cv, 2)
         check_whole("random_state", self.random_state, 0)
-        self._grid()
         self._check_choice()
 
     def _measure(self) -> Any:
@@ -80,16 +79,17 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         name = self._measured()
 
         def distinguished(each: object) -> bool:
-            asked = ask(
-                client,
-                _distinguishes,
-                held,
-                each,
-                self.relevance,
-                timeout=self.timeout,
-                place="the partitions (labels)",
+            return any(
+                ask(
+                    client,
+                    _distinguishes,
+                    held,
+                    each,
+                    self.relevance,
+                    timeout=self.timeout,
+                    place="the partitions (labels)",
+                )
             )
-            return any(asked)
 
         check_distinguishes("loss" if self.scoring is None else "scoring", name, distinguished)
         # filled fold by fold

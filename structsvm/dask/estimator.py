@@ -204,16 +204,21 @@ class DaskStructuralRanker(BaseEstimator):
         """Return futures of the partitions of the problem; set the attributes that are known before training."""
         self.n_features_in_ = about[0].n_features
         self.scaler_ = fitted_scaler(client, raw, self.n_features_in_, self.scale, self.timeout)
-        options = self.loss, self.relevance, self.scaler_, folds
-        futures = [client.submit(hold, rows, *options, pure=False) for rows in raw]
+        futures = [
+            client.submit(hold, rows, self.loss, self.relevance, self.scaler_, folds, pure=False)
+            for rows in raw
+        ]
         about_parts = cluster.ask(client, facts, futures, timeout=self.timeout, place="the partitions")
         self.n_queries_ = sum(one.n_queries for one in about_parts)
         self.n_uninformative_ = sum(one.n_uninformative for one in about_parts)
         labels = min(one.labels[0] for one in about_parts), max(one.labels[1] for one in about_parts)
         if self.n_uninformative_ == self.n_queries_:
             raise no_constraint(self.loss, labels, self.n_queries_, self.relevance)
-        sizes = {"n_rows": sum(one.n_rows for one in about), "n_queries": self.n_queries_}
-        self.training_data_ = record_training(**sizes, labels=list(map(float, labels)))
+        self.training_data_ = record_training(
+            n_rows=sum(one.n_rows for one in about),
+            n_queries=self.n_queries_,
+            labels=list(map(float, labels)),
+        )
         self._masses = sum(one.masses[0] for one in about_parts), sum(one.masses[1] for one in about_parts)
         warn_of_uninformative(self, self.loss)
         self.memory_ = _report(client, futures, about_parts)
@@ -224,8 +229,7 @@ class DaskStructuralRanker(BaseEstimator):
         return futures
 
     def _train(self, client: object, raw: list[Any], about: Sequence[Any]) -> None:
-        futures = self._held(client, raw, about, None)
-        parts = cluster.DaskPartitions(client, futures, self.timeout)
+        parts = cluster.DaskPartitions(client, self._held(client, raw, about, None), self.timeout)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         problem = {"loss": repr(self.loss), "relevance": float(self.relevance), "scale": self.scale}
         C, options = usual_C(self.C, self.loss, self._masses), self._solving()
@@ -460,8 +464,9 @@ class DaskStructuralRanker(BaseEstimator):
         """Return the mean over queries of the measure that fits the loss, as :meth:`structsvm.StructuralRanker.score`
         does."""
         name = measure_of(self.loss)
-        options = {"sample_weight": sample_weight, "relevance": self.relevance}
-        return self.evaluate(X, y, qid=qid, metrics=[name], **options)[name].mean
+        return self.evaluate(
+            X, y, qid=qid, metrics=[name], sample_weight=sample_weight, relevance=self.relevance
+        )[name].mean
 
     def to_local(self) -> StructuralRanker:
         """Return the same model as an ordinary estimator, which can be saved, explained and exported."""

@@ -101,13 +101,20 @@ def whole_queries(
     where = " and ".join(places) if few else f"{places[0]}, {places[1]} and {len(places) - 2} more"
     if groups == "refuse":
         others = f", and {len(cut) - 1} more are" if len(cut) > 1 else ""
-        why = "training would have a different objective"
-        problem = f"query {query!r} is split: it has rows in {where}{others}; {why}"
-        mend = "use {groups='mend'}, which moves rows to the adjacent partition"
-        raise BadInput("qid", problem, "use {groups='shuffle'}, or sort the data by query" if far else mend)
+        raise BadInput(
+            "qid",
+            f"query {query!r} is split: it has rows in {where}{others}; training would have a different objective",
+            "use {groups='shuffle'}, or sort the data by query"
+            if far
+            else "use {groups='mend'}, which moves rows to the adjacent partition",
+        )
     if groups == "mend" and far:
-        problem = f"query {query!r} has rows in {where}, and not only at their common borders"
-        raise BadInput("qid", problem, "use {groups='shuffle'}", value=None)
+        raise BadInput(
+            "qid",
+            f"query {query!r} has rows in {where}, and not only at their common borders",
+            "use {groups='shuffle'}",
+            value=None,
+        )
     whole = _mend(client, raw, cut) if groups == "mend" else _shuffled(client, raw)
     whole, again = _with_rows(client, whole, timeout, "the partitions (joining)")
     left = _cut(client, whole, again, timeout)

@@ -138,8 +138,9 @@ def _to_rows(X: Any, y: ArrayLike, qid: Any, weight: Any, place: str) -> Rows:
         names = tuple(str(name) for name in X.columns)
         for name, kind in zip(X.columns, X.dtypes, strict=True):
             if getattr(kind, "kind", "O") not in "biuf":
-                problem = f"expected numbers in the column {str(name)!r}, got {kind}"
-                raise BadInput("X", problem, "drop or encode it")
+                raise BadInput(
+                    "X", f"expected numbers in the column {str(name)!r}, got {kind}", "drop or encode it"
+                )
         # float32 only if all columns are; pandas would otherwise choose a common type itself
         narrow = all(getattr(kind, "kind", "") == "f" and kind.itemsize <= 4 for kind in X.dtypes)
         X = X.to_numpy(dtype=np.float32 if narrow else np.float64, na_value=np.nan)
@@ -149,9 +150,12 @@ def _to_rows(X: Any, y: ArrayLike, qid: Any, weight: Any, place: str) -> Rows:
     bad = queries.first_beyond(X, queries.LARGEST)
     if bad is not None:
         column = f"{bad[1]}" if names is None else repr(names[bad[1]])
-        expected = f"expected a finite number up to {queries.LARGEST:g}, got {queries.value_at(X, *bad)}"
-        problem = f"row {bad[0]}, column {column}: {expected}"
-        raise BadInput("X", problem, "fill missing values first")
+        raise BadInput(
+            "X",
+            f"row {bad[0]}, column {column}: expected a finite number up to {queries.LARGEST:g}, got "
+            f"{queries.value_at(X, *bad)}",
+            "fill missing values first",
+        )
     if qid is None:
         raise BadInput("qid", "expected the query of each row, got none")
     # weights of rows; those of queries, their means, are computed when the rows are in their final partition

@@ -67,8 +67,9 @@ def pieces(
     """
     if is_path(X):
         if sample_weight is not None:
-            problem = "expected none for files; read them with dask.dataframe to add weights"
-            raise BadInput("sample_weight", problem)
+            raise BadInput(
+                "sample_weight", "expected none for files; read them with dask.dataframe to add weights"
+            )
         return _of_files(X, y, qid, n_threads, features)
     if _is(X, "dask.dataframe", "npartitions"):
         return Pieces(_of_frame(X, y, qid, sample_weight, features), None)
@@ -82,11 +83,12 @@ def pieces(
 
         make = delayed(_of_anything, pure=False)
         return Pieces([make(part, f"partition {k}") for k, part in enumerate(X)], None)
-    problem = (
+    raise BadInput(
+        "X",
         "expected a dask DataFrame or Array, a list of delayed partitions, or the path of Parquet files, LETOR files "
-        f"or stores, got {type(X).__name__}"
+        f"or stores, got {type(X).__name__}",
+        code="dask.dataframe.from_pandas(X, npartitions=4)",
     )
-    raise BadInput("X", problem, code="dask.dataframe.from_pandas(X, npartitions=4)")
 
 
 def _is(X: object, module: str, attribute: str) -> bool:
@@ -263,8 +265,10 @@ def _of_tables(
     size = n_rows * row_bytes
     borders = _borders([n for _, _, n in units], size, n_threads)
     load = delayed(_load_tables, pure=False)
-    ranges = [_merged(units[a:b]) for a, b in pairwise(borders)]
-    parts = [load(part, layout, {file.path: stamps[file.path] for file, *_ in part}) for part in ranges]
+    parts = [
+        load(part, layout, {file.path: stamps[file.path] for file, *_ in part})
+        for part in [_merged(units[a:b]) for a, b in pairwise(borders)]
+    ]
     return Pieces(parts, size)
 
 

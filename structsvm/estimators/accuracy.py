@@ -117,11 +117,12 @@ class AccuracySVM(LinearSVM):
         importance = np.repeat(weights, np.diff(data.offsets))
         shares = [float(importance[relevant].sum()), float(importance[~relevant].sum())]
         if 0.0 in shares:
-            got = f"got {data.y.min():g} to {data.y.max():g} only"
-            problem = (
-                f"expected labels of relevant (>= {self.relevance:g}) and of non-relevant documents, {got}"
+            raise BadInput(
+                "y",
+                f"expected labels of relevant (>= {self.relevance:g}) and of non-relevant documents, got "
+                f"{data.y.min():g} to {data.y.max():g} only",
+                "check the labels, {relevance} and sample_weight",
             )
-            raise BadInput("y", problem, "check the labels, {relevance} and sample_weight")
         importance /= importance.sum()
         if self.variant == "acc2":
             importance[relevant] *= shares[1] / shares[0]
@@ -137,12 +138,15 @@ class AccuracySVM(LinearSVM):
         self.coef_ = machine.coef_[0].astype(np.float64)
         self.intercept_ = float(machine.intercept_[0] - np.sum(self.coef_ * means))
         if not (machine.decision_function(X) > 0).any():
-            problem = (
-                "with {variant} and {C} no training document is predicted relevant, so that the ranking may be no "
-                "better than chance"
+            warn_user(
+                BadInput(
+                    "AccuracySVM",
+                    "with {variant} and {C} no training document is predicted relevant, so that the ranking may be no "
+                    "better than chance",
+                    "use variant='acc2' or a larger C",
+                    others={"variant": self.variant, "C": C},
+                )
             )
-            others = {"variant": self.variant, "C": C}
-            warn_user(BadInput("AccuracySVM", problem, "use variant='acc2' or a larger C", others=others))
         self.n_iter_ = int(machine.n_iter_)
         return self
 

@@ -24,11 +24,11 @@ from structsvm.common.candidates import (
     check_limits,
     check_sets,
 )
-from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole, counted
+from structsvm.common.checks import BadInput, check_flag, check_number, check_whole, counted
 from structsvm.common.greedy import greedy_by_gains
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
-from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
+from structsvm.common.subtopic_gain import SubtopicGain
 from structsvm.features.greedy_steps import POWERS, smoothed_scores
 from structsvm.features.word_counts import count_words, make_vectorizer, similarities, smoothed
 from structsvm.features.word_features import unit_range
@@ -123,8 +123,9 @@ class RandomChoice(_Method):
         seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
         draws = zip(map(np.random.default_rng, seeds), checked, strict=True)
         # use positions in a random order as scores, so that a budget has the same effect as for the other methods
-        gains = (_fixed(-np.argsort(rng.permutation(len(one)))) for rng, one in draws)
-        return self._predict(checked, gains, k, costs, budget)
+        return self._predict(
+            checked, (_fixed(-np.argsort(rng.permutation(len(one)))) for rng, one in draws), k, costs, budget
+        )
 
 
 class OriginalOrder(_Method):
@@ -374,8 +375,7 @@ class MMR(_Method):
         checked = check_sets(sets)
         limits = check_limits(checked, k, self.k, costs, budget)
         gains = [SubtopicGain(m, loss) for m in check_degrees(labels, [len(one) for one in checked])]
-        entries = map(_Prepared, checked, limits, gains)
-        prepared = [one for one in entries if not one.gain.empty]
+        prepared = [one for one in map(_Prepared, checked, limits, gains) if not one.gain.empty]
         if not prepared:
             raise BadInput("labels", "expected a covered subtopic in some set, got none")
         return prepared
@@ -394,7 +394,7 @@ class MMR(_Method):
                 one = replace(base, score=score, smooth=smooth)
                 # relevance does not depend on the trade-off, so that it is computed only once
                 scored = [
-                    (one._relevance(each.candidates, matrix), matrix)
+                    (_relevance(each.candidates, matrix, score, smooth), matrix)
                     for each, matrix in zip(prepared, near, strict=True)
                 ]
                 for per_cost, twentieth in product((False, True)[: 1 + budgets], range(21)):
@@ -412,14 +412,11 @@ class MMR(_Method):
 
     def _gain(self, candidates: CandidateSet) -> _Gain:
         near = self._near(candidates)
-        return self._trade(self._relevance(candidates, near), near)
+        return self._trade(_relevance(candidates, near, self.score, self.smooth), near)
 
     def _near(self, candidates: CandidateSet) -> Float:
         near = similarities(candidates, self.vectorizer)
         return smoothed(near) if self.smooth_similarity else near
-
-    def _relevance(self, candidates: CandidateSet, near: Float) -> Float:
-        return _relevance(candidates, near, self.score, self.smooth)
 
     def _trade(self, relevance: Float, near: Float) -> _Gain:
         shift = 1.0 - self.trade_off if self.per_cost else 0.0  # a gain per cost has to be positive
@@ -534,12 +531,6 @@ class Clairvoyant(_LabelledMethod):
 
     loss: str = "weighted"
 
-    def _predict(
-        self, sets: list[CandidateSet], gains: object, k: object, costs: ArrayLike, budget: object
-    ) -> list[Int]:
-        check_choice("loss", self.loss, COVERAGE_LOSSES)
-        return super()._predict(sets, gains, k, costs, budget)
-
     def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
         return SubtopicGain((grades > 0).astype(np.float64), self.loss).gains_after
 
@@ -563,11 +554,13 @@ def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smoo
 
 def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:
     if candidates.query is None:
-        problem = "expected a query, for which to score documents: CandidateSet(..., query=)"
-        raise BadInput(repr(candidates), problem)
+        raise BadInput(
+            repr(candidates), "expected a query, for which to score documents: CandidateSet(..., query=)"
+        )
     if candidates.kind == "counts" and candidates.vocabulary is None:
-        problem = "expected a vocabulary for the matrix, to look up the words of the query"
-        raise BadInput(repr(candidates), problem)
+        raise BadInput(
+            repr(candidates), "expected a vocabulary for the matrix, to look up the words of the query"
+        )
     if vocabulary is None:
         raise BadInput("vectorizer", "expected an object with the method get_feature_names_out")
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()

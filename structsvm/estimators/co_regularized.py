@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_number, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import TrainingRows, all_or_nothing
+from structsvm.estimators.fitted import TrainingRows, all_or_nothing, scaled
 from structsvm.estimators.pairwise_sgd import PairwiseSGD
 from structsvm.estimators.weight_constraints import column_of
 from structsvm.features.input_rows import naming, validate_rows
-from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
 from structsvm.qp.convex import places_of
 from structsvm.queries import check_features, group_queries, one_query, split_qid
@@ -138,8 +137,9 @@ class CoRegularizedSGD(PairwiseSGD):
         If no unlabelled rows are given, the views are trained to agree on all pairs of documents of the queries of
         ``X``, whatever their labels.
         """
-        unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
-        return self._learn(X, y, qid, sample_weight, unlabelled, validation=validation)
+        return self._learn(
+            X, y, qid, sample_weight, (unlabeled, X_unlabeled, qid_unlabeled), validation=validation
+        )
 
     @all_or_nothing
     def partial_fit(
@@ -162,8 +162,7 @@ class CoRegularizedSGD(PairwiseSGD):
             As in ``fit``. Without a labelled pair, the weights remain unchanged.
         """
         n_steps = check_whole("n_steps", self.n_steps if n_steps is None else n_steps)
-        unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
-        return self._learn(X, y, qid, sample_weight, unlabelled, n_steps=n_steps)
+        return self._learn(X, y, qid, sample_weight, (unlabeled, X_unlabeled, qid_unlabeled), n_steps=n_steps)
 
     def _train(self, *args: Any) -> None:
         super()._train(*args)
@@ -203,34 +202,23 @@ class CoRegularizedSGD(PairwiseSGD):
     def _unlabeled_pairs(
         self, rows: TrainingRows, mask: Any, X_unlabeled: object, qid_unlabeled: ArrayLike, weights: Any
     ) -> tuple[Any, PairIndex | None]:
-        """Return the matrix that contains the unlabelled rows, and the index of their pairs."""
-        if X_unlabeled is None:
-            index = index_pairs(
-                None,
-                rows.grouping,
-                rows=mask,
-                weights=weights if mask is None else rows.weights,
-                normalize=self.normalize,
-            )
-            return rows.X, _usable(index)
-        X, qid = split_qid(X_unlabeled, qid_unlabeled)
-        with naming("X_unlabeled"):
-            X = check_features(validate_rows(self, X, qid=qid, order="C", reset=False))
-            grouping = group_queries(qid, X.shape[0])
-            if self.scaler_ is not None:
-                X = scale_rows(self.scaler_, X, qid)
-        if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
-            raise BadInput(
-                "X_unlabeled", "expected a matrix of the same kind as X, got one dense and one sparse"
-            )
-        if self._saw_qid:  # without qid, fit has already issued this warning
-            one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
-        index = index_pairs(None, grouping, normalize=self.normalize)
-        return X, _usable(index)
-
-
-def _usable(index: PairIndex) -> PairIndex | None:
-    if index.n_queries:
-        return index
-    _log.info("no query has two unlabelled documents, so that there are no pairs on which to agree")
-    return None
+        """Return the matrix that contains the unlabelled rows, and the index of their pairs, or None without pairs."""
+        X, grouping = rows.X, rows.grouping
+        chosen = {"rows": mask, "weights": weights if mask is None else rows.weights}
+        if X_unlabeled is not None:
+            X, qid = split_qid(X_unlabeled, qid_unlabeled)
+            with naming("X_unlabeled"):
+                X = check_features(validate_rows(self, X, qid=qid, order="C", reset=False))
+                grouping, chosen = group_queries(qid, X.shape[0]), {}
+                X = scaled(self, X, qid)
+            if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
+                raise BadInput(
+                    "X_unlabeled", "expected a matrix of the same kind as X, got one dense and one sparse"
+                )
+            if self._saw_qid:  # without qid, fit has already issued this warning
+                one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
+        index = index_pairs(None, grouping, normalize=self.normalize, **chosen)
+        if index.n_queries:
+            return X, index
+        _log.info("no query has two unlabelled documents, so that there are no pairs on which to agree")
+        return X, None

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.common.candidates import CandidateSet, check_grades, check_sets
-from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole, counted
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.elementary import geomspace
 from structsvm.estimators import choosing_C
@@ -120,8 +120,15 @@ class CrossValidated:
         )
 
     def _evaluated(self: Any, y: Any, qid: Any, scores: Any) -> Part:
-        options = {"relevance": self.relevance, "ties": "average", "convention": self.convention}
-        return evaluate_part(self._measured(), y, scores, qid=qid, **options)
+        return evaluate_part(
+            self._measured(),
+            y,
+            scores,
+            qid=qid,
+            relevance=self.relevance,
+            ties="average",
+            convention=self.convention,
+        )
 
     def _values(self, y: ArrayLike, qid: ArrayLike, scores: ArrayLike) -> Float:
         """Return, for each query, the value of the measure by which C is selected."""
@@ -158,8 +165,10 @@ class CrossValidated:
         def folds() -> Iterator[tuple[Int, Float]]:
             for number, (training, testing) in enumerate(splits):
                 with training_part(number):
-                    part = data.select(training), weights[training], data.select(testing)
-                    yield testing, self._held_out(*part, Cs)
+                    yield (
+                        testing,
+                        self._held_out(data.select(training), weights[training], data.select(testing), Cs),
+                    )
 
         importance = weights if importance is None else importance
         return self._choose(Cs, importance, folds(), lambda: data.query_ids, data)
@@ -252,13 +261,17 @@ class CrossValidated:
         """Return the held-out values of the queries with positive weight, and their weights."""
         check_is_fitted(self, "scores_")
         if not hasattr(self, "held_out_"):
-            problem = "the model file was written by a version that did not keep values of held-out queries"
-            raise BadInput("estimate", problem, "train again")
+            raise BadInput(
+                "estimate",
+                "the model file was written by a version that did not keep values of held-out queries",
+                "train again",
+            )
         held = self.held_out_
         counted = ~np.isnan(held.per_query) & (self._held_weights > 0)
         if not counted.any():
-            problem = "expected at least 2 test parts with a query of positive weight, got one"
-            raise BadInput("cv", problem, "pass cv=5")
+            raise BadInput(
+                "cv", "expected at least 2 test parts with a query of positive weight, got one", "pass cv=5"
+            )
         held = replace(held, per_query=held.per_query[counted], query_ids=held.query_ids[counted])
         return held, self._held_weights[counted]
 
@@ -278,11 +291,12 @@ class CrossValidated:
         if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
             n_folds = int(self.cv)
             if not 2 <= n_folds <= n_queries:
-                problem = (
-                    "expected a number of folds from 2 to the number of queries, got "
-                    f"{n_queries} {'query' if n_queries == 1 else 'queries'}"
+                raise BadInput(
+                    "cv",
+                    f"expected a number of folds from 2 to the number of queries, got {counted(query=n_queries)}",
+                    "pass qid" if n_queries == 1 else "",
+                    value=n_folds,
                 )
-                raise BadInput("cv", problem, "pass qid" if n_queries == 1 else "", value=n_folds)
             order = np.arange(n_queries)
             if self.random_state is not None:
                 order = np.random.default_rng(self.random_state).permutation(n_queries)
@@ -298,11 +312,12 @@ class CrossValidated:
         except TypeError:
             pairs = []
         if not pairs or any(len(pair) != 2 for pair in pairs):
-            problem = (
+            raise BadInput(
+                "cv",
                 "expected a number of folds, a splitter such as QueryKFold(3), or pairs (train, test) of arrays of "
-                "query indices"
+                "query indices",
+                value=self.cv,
             )
-            raise BadInput("cv", problem, value=self.cv)
         splits = [
             (
                 _query_numbers(a, n_queries, f"cv, training part {i}"),
@@ -313,14 +328,15 @@ class CrossValidated:
         for i, (training, testing) in enumerate(splits):
             shared = np.intersect1d(training, testing)
             if shared.size:
-                problem = f"query {shared[0]} is in both the training and the test part"
-                raise BadInput("cv", problem, at=f", split {i}")
+                raise BadInput(
+                    "cv", f"query {shared[0]} is in both the training and the test part", at=f", split {i}"
+                )
         tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
         if (counts > 1).any():
-            problem = (
-                f"expected each query in at most one test part, got query {tested[counts > 1][0]} in several"
+            raise BadInput(
+                "cv",
+                f"expected each query in at most one test part, got query {tested[counts > 1][0]} in several",
             )
-            raise BadInput("cv", problem)
         return splits
 
 

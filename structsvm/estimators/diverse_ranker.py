@@ -325,15 +325,17 @@ class DiverseRanker(Selector, BaseEstimator):
                 fit = self._train(X, gains, C)
                 weights = fit.w * prepared.scale
                 if kept is not None:
-                    walks = zip(prepared.sets, prepared.gains, kept, strict=True)
-                    own = (step for walk in walks for step in _steps(*walk, weights))
+                    own = (
+                        step
+                        for walk in zip(prepared.sets, prepared.gains, kept, strict=True)
+                        for step in _steps(*walk, weights)
+                    )
                     rows, graded = _scaled(own, prepared.scale)
                     X, gains = np.concatenate([X, rows]), gains + graded
             # measure the regrets on the model's own paths, because the bound given by the objective is loose
             regrets = np.zeros(self.k)
             for one, gain in zip(prepared.sets, prepared.gains, strict=True):
-                path = _follow(one, gain, np.zeros(self.k, dtype=bool), weights)
-                for t, step in enumerate(path):
+                for t, step in enumerate(_follow(one, gain, np.zeros(self.k, dtype=bool), weights)):
                     regrets[t] += (step.gains.max() - step.gains[step.best]) / len(prepared.sets)
             groups = np.array([group for group, _ in prepared.names], dtype=object)
             # all features except likeness are gains of monotone submodular functions

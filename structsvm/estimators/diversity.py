@@ -301,8 +301,14 @@ class SVMDiv(Selector, BaseEstimator):
             c.n_documents for c in parts[0]
         )
         scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
-        options = {"loss": self.loss, "separation": self._separation, "n_jobs": count_threads(self.n_jobs)}
-        problem = CoverageProblem(*parts, features.bins(scale), self.k, **options)
+        problem = CoverageProblem(
+            *parts,
+            features.bins(scale),
+            self.k,
+            loss=self.loss,
+            separation=self._separation,
+            n_jobs=count_threads(self.n_jobs),
+        )
         # The benefit of a bin is the sum of the weights up to its threshold. These sums, and the weights of document
         # features, are constrained to be >= 0.
         cone = None

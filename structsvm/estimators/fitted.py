@@ -52,9 +52,12 @@ def all_or_nothing(fit: _Fit) -> _Fit:
             )
         for name in (name for name in kwargs if name not in known):
             if name == "group":  # an argument of LightGBM and XGBoost
-                problem = f"expected query ids instead of group sizes, got {np.size(kwargs[name])} numbers"
-                code = "qid = np.repeat(np.arange(len(group)), group)"
-                raise BadInput("group", problem, "pass {qid}, for rows that are grouped by query", code=code)
+                raise BadInput(
+                    "group",
+                    f"expected query ids instead of group sizes, got {np.size(kwargs[name])} numbers",
+                    "pass {qid}, for rows that are grouped by query",
+                    code="qid = np.repeat(np.arange(len(group)), group)",
+                )
             raise _no_argument(self, name, known)
         before = dict(vars(self))
         try:
@@ -354,12 +357,14 @@ def warn_of_uninformative(model: Any, loss: object, *, warn: bool = True) -> Non
     if n:
         _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
     if warn and 2 * n > of:
-        problem = (
-            f"{n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked wrongly, or weight 0), "
-            "so that the model is trained on the others"
+        queries.warn_user(
+            BadInput(
+                type(model).__name__,
+                f"{n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked wrongly, or weight "
+                "0), so that the model is trained on the others",
+                "check the labels, {relevance} and sample_weight",
+            )
         )
-        remedy = "check the labels, {relevance} and sample_weight"
-        queries.warn_user(BadInput(type(model).__name__, problem, remedy))
 
 
 _NEARLY_ALL = 0.85
@@ -377,22 +382,25 @@ def warn_of_coarse_labels(model: Any, oracle: object, y: Float) -> None:
     relevant = y >= relevance
     below = (y > 0) & ~relevant
     if y.max() <= relevance and (y[below] % 1 != 0).any():
-        problem = (
-            f"labels are fractions up to {y.max():g}, of which only those of at least {relevance:g} count as relevant "
-            f"for the loss {model.loss!r}"
+        queries.warn_user(
+            BadInput(
+                type(model).__name__,
+                f"labels are fractions up to {y.max():g}, of which only those of at least {relevance:g} count as "
+                f"relevant for the loss {model.loss!r}",
+                f"pass {{relevance={y[y > 0].min():g}}} if all labels above 0 are, or {{loss='ndcg@10'}}, which uses "
+                "all grades",
+            )
         )
-        remedy = (
-            f"pass {{relevance={y[y > 0].min():g}}} if all labels above 0 are, or {{loss='ndcg@10'}}, which uses all "
-            "grades"
-        )
-        queries.warn_user(BadInput(type(model).__name__, problem, remedy))
     if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
-        problem = (
-            f"{100 * relevant.mean():.0f} % of the documents have a label of at least {relevance:g} and are relevant, "
-            f"and the loss {model.loss!r} does not distinguish their grades, {y[relevant].min():g} to {y.max():g}"
+        queries.warn_user(
+            BadInput(
+                type(model).__name__,
+                f"{100 * relevant.mean():.0f} % of the documents have a label of at least {relevance:g} and are "
+                f"relevant, and the loss {model.loss!r} does not distinguish their grades, {y[relevant].min():g} to "
+                f"{y.max():g}",
+                "pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}",
+            )
         )
-        remedy = "pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
-        queries.warn_user(BadInput(type(model).__name__, problem, remedy))
 
 
 class TrainingRows(NamedTuple):
@@ -472,12 +480,16 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Int]:
     offsets."""
     if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
         shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
-        problem = f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
-        raise BadInput("validation", problem)
+        raise BadInput(
+            "validation", f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
+        )
     X, qid = queries.split_qid(validation[0], validation[2] if len(validation) == 3 else None)
     if qid is None and model._saw_qid:
-        problem = "expected query ids, as in fit: (X, y, qid)"
-        raise BadInput("validation", problem, "without them all rows would be ranked as one query")
+        raise BadInput(
+            "validation",
+            "expected query ids, as in fit: (X, y, qid)",
+            "without them all rows would be ranked as one query",
+        )
     with naming("validation"):
         X, y, _ = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
         grouping = queries.group_queries(qid, X.shape[0])

@@ -97,8 +97,7 @@ class FusionModel(Saved):
                 f"expected only runs of the model, {_quoted(self.names)}, got also {_quoted(unknown)}",
                 "leave out the others, or train with them",
             )
-        scores = pool.select_runs(self.names).scores
-        return self.binning.transform_rows(scores, qid=pool.qid) @ self.coef
+        return self.binning.transform_rows(pool.select_runs(self.names).scores, qid=pool.qid) @ self.coef
 
     def rank(self, pool: Candidates, *, tag: str = "structsvm") -> Run:
         """Return the ranking of the documents of ``pool``, truncated to ``depth`` documents per topic if ``depth`` is

@@ -112,18 +112,18 @@ class HybridWeights:
     @property
     def advice(self) -> str:
         """The recommendation as a sentence."""
-        gain, top = self.against["equal weights"], self.weights.max()
+        gain, top, doubt = self.against["equal weights"], self.weights.max(), ", which is not significant"
         if math.isclose(top, self.weights.min()):
             text = "take equal weights: no other weights are better"
         else:
             chosen = f"{self.best_list} alone" if top == 1 else "these weights"
-            text = f"take {chosen}: {_size(gain)} in {self.estimate.name} on new queries over equal weights"
-            if not gain.lower > 0:
-                text += ", which is not significant; judge more queries"
-        others = {"RRF": "RRF", "best single list": f"{self.best_list} alone"}
-        for name, other in others.items():
+            ends = "" if math.isnan(gain.lower) else f" [{gain.lower:+.4f}, {gain.upper:+.4f}]"
+            text = f"take {chosen}: {gain.mean_difference:+.4f}{ends} in {self.estimate.name} on new queries over "
+            text += "equal weights" + ("" if gain.lower > 0 else f"{doubt}; judge more queries")
+        for name, other in (("RRF", "RRF"), ("best single list", f"{self.best_list} alone")):
             if (found := self.against[name]).mean_difference < 0:
-                text += f"; {other} is better by {-found.mean_difference:.4f}" + _chance(found)
+                text += f"; {other} is better by {-found.mean_difference:.4f}"
+                text += "" if found.upper < 0 else doubt
         return text
 
     def __str__(self) -> str:
@@ -137,15 +137,6 @@ class HybridWeights:
             label = name + f" ({self.best_list})" * (name == "best single list")
             lines.append(f"  against {label}, {self.estimate.mean - one.mean_difference:.3f}: {one!r}")
         return "\n".join([*lines, self.advice])
-
-
-def _size(found: Comparison) -> str:
-    ends = "" if math.isnan(found.lower) else f" [{found.lower:+.4f}, {found.upper:+.4f}]"
-    return f"{found.mean_difference:+.4f}{ends}"
-
-
-def _chance(found: Comparison) -> str:
-    return "" if found.upper < 0 else ", which is not significant"
 
 
 def hybrid_weights(
@@ -263,8 +254,9 @@ def hybrid_weights(
     def chosen(queries: NDArray[np.bool_]) -> Float:
         """Return the best candidates on bootstrap samples of the queries."""
         size = int(queries.sum())
-        rng = np.random.default_rng([random_state, size])
-        counts = rng.multinomial(size, np.full(size, 1 / size), size=n_boot)
+        counts = np.random.default_rng([random_state, size]).multinomial(
+            size, np.full(size, 1 / size), size=n_boot
+        )
         gains = of_grid[:, queries] - of_grid[0, queries]
         centred = gains - products(gains, np.full(size, 1 / size))[:, None]
         errors = np.sqrt(products(centred**2, np.full(size, 1 / (size * (size - 1)))))
@@ -302,17 +294,26 @@ def _sorted_rows(data: QueryData) -> QueryData:
     data = data.select(np.argsort(data.query_ids.astype(str), kind="stable"))
     keys = [*data.X.T, data.y] if data.docid is None else [np.asarray(data.docid).astype(str)]
     order = np.lexsort((*keys, np.repeat(np.arange(data.n_queries), np.diff(data.offsets))))
-    docid = None if data.docid is None else data.docid[order]
-    return replace(data, X=data.X[order], y=data.y[order], docid=docid, order=None)
+    return replace(
+        data,
+        X=data.X[order],
+        y=data.y[order],
+        docid=None if data.docid is None else data.docid[order],
+        order=None,
+    )
 
 
 def _first_hits(data: QueryData, depth: int) -> QueryData:
     """Return the first ``depth`` rows of each query, the hits that Vespa's global phase ranks again."""
-    place = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
-    keep = place < depth
-    sizes = np.minimum(np.diff(data.offsets), depth)
-    offsets = offsets_of(sizes.tolist())
-    return replace(data, X=data.X[keep], y=data.y[keep], offsets=offsets, docid=None, order=None)
+    keep = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets)) < depth
+    return replace(
+        data,
+        X=data.X[keep],
+        y=data.y[keep],
+        offsets=offsets_of(np.minimum(np.diff(data.offsets), depth).tolist()),
+        docid=None,
+        order=None,
+    )
 
 
 def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:
@@ -342,8 +343,9 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
     if qrels is None:
         remedy = "read tables by readers.read_csv(path, fill=numpy.nan)" if hasattr(runs, "columns") else ""
         raise BadInput("qrels", "expected the judgments of the runs, got none", remedy)
-    ranked = {name: run.top(depth) for name, run in runs_by_name(runs).items()}
-    pool: Candidates = candidates(ranked, qrels, depth=depth)
+    pool: Candidates = candidates(
+        {name: run.top(depth) for name, run in runs_by_name(runs).items()}, qrels, depth=depth
+    )
     judged = np.flatnonzero(pool.judged)
     pool = pool.select(judged[np.argsort(pool.topics[judged], kind="stable")])
     if not (pool.y > 0).any():

@@ -16,7 +16,7 @@ from structsvm.common.names import plain_name
 from structsvm.estimators import fitted
 from structsvm.estimators.linear import Scale, check_usual
 from structsvm.features.input_rows import naming
-from structsvm.features.scaling import QueryScaler, scale_rows
+from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, choose_groups
 from structsvm.trainers import lambdarank
@@ -150,8 +150,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
                 "begin a new one with {warm_start=False}",
                 value=self.hidden,
             )
-        if self.scaler_ is not None:
-            X = scale_rows(self.scaler_, X, qid)
+        X = fitted.scaled(self, X, qid)
         y = y if grouping.order is None else y[grouping.order]
         useful = self._useful(y, grouping.offsets, weights, utility)
         held, watched = self._hold_out(X, y, grouping, useful, utility, rng, validation)
@@ -161,8 +160,9 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         if start is None:
             method = self.scale if self.scaler_ is None else "none"
             weights_ = lambdarank.initial_weights(X.shape[1], self.hidden, rng)
-            figures = lambdarank.column_figures(X, method, grouping.order)
-            start = lambdarank.LambdaRankFit(weights_, *figures, history=[], best_epoch=0)
+            start = lambdarank.LambdaRankFit(
+                weights_, *lambdarank.column_figures(X, method, grouping.order), history=[], best_epoch=0
+            )
         schedule = lambdarank.Schedule(
             float(self.learning_rate),
             float(self.lam),
@@ -206,8 +206,9 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         self.n_queries_ = int(useful.shape[0])
         self.n_uninformative_ = int(self.n_queries_ - informative.sum())
         if not useful.any():
-            labels = y.min(), y.max()
-            raise fitted.no_constraint(self.utility, labels, self.n_queries_, self.relevance, "utility")
+            raise fitted.no_constraint(
+                self.utility, (y.min(), y.max()), self.n_queries_, self.relevance, "utility"
+            )
         fitted.warn_of_uninformative(self, self.utility)
         return useful
 

@@ -88,8 +88,7 @@ class LinearSVM(LinearRanker):
         self.scaler_ = make_scaler(self.scale)
         if self.scaler_ is not None:
             ids = data.qid if self._saw_qid else None
-            scaled = scale_rows(self.scaler_.fit(data.X, qid=ids), data.X, ids)
-            data = dataclasses.replace(data, X=scaled)
+            data = dataclasses.replace(data, X=scale_rows(self.scaler_.fit(data.X, qid=ids), data.X, ids))
         else:
             warn_of_scale(data.X, getattr(self, "feature_names_in_", None))
         return data, rows.weights

@@ -157,14 +157,14 @@ class OrdinalSVM(LinearSVM):
     def _train(self, data: QueryData, y: Float, C: float, importance: Float) -> tuple[Fit, Float]:
         """Train one machine, and return its fit and its thresholds."""
         everything = np.array([0, data.n_rows], dtype=np.int64)
-        oracle = OrdinalHinge(balanced=self.class_weight == "balanced")
-        separator = oracle.bind(y, everything, weights=importance)
+        separator = OrdinalHinge(balanced=self.class_weight == "balanced").bind(
+            y, everything, weights=importance
+        )
         problem = RankingProblem(data.X, everything, separator)
         if self.solver == "cvxpy":
             fit = ordinal_interior_point(problem, data.X, separator.sides[0], C, tol=float(self.tol))
         else:
-            options = Options(float(self.tol), self.max_passes, callback=self.callback)
-            fit = one_slack(problem, C, options)
+            fit = one_slack(problem, C, Options(float(self.tol), self.max_passes, callback=self.callback))
         judge(fit, problem, float(self.tol))
         return fit, separator.thresholds(linear_scores(data.X, fit.w))
 

@@ -12,7 +12,6 @@ from structsvm.common.checks import BadInput, check_choice, check_flag, check_po
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators import fitted
 from structsvm.estimators.linear import LinearRanker, Scale, check_usual, linear_scores, make_scaler
-from structsvm.features.scaling import scale_rows
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_features, row_groups
@@ -244,9 +243,7 @@ class PairwiseSGD(LinearRanker):
                 order = grouping.order
                 ids = qid if order is None else np.repeat(grouping.query_ids, np.diff(grouping.offsets))
                 self.scaler_.fit(X if order is None else X[order], qid=ids)
-        if self.scaler_ is not None:
-            X = scale_rows(self.scaler_, X, qid)
-        return rows._replace(X=X)
+        return rows._replace(X=fitted.scaled(self, X, qid))
 
     @property
     def _layout(self) -> pairwise_descent.Views:
@@ -261,9 +258,12 @@ class PairwiseSGD(LinearRanker):
         if index.n_queries == 0 and required:
             used = rows.y if labeled is None else rows.y[labeled]
             labels = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
-            problem = "no query carries a constraint: at least one needs documents with distinct labels"
-            problem = f"{problem}; got {self.n_queries_} queries, {labels}"
-            raise BadInput("y", problem, "check the labels and qid")
+            raise BadInput(
+                "y",
+                "no query carries a constraint: at least one needs documents with distinct labels; got "
+                f"{self.n_queries_} queries, {labels}",
+                "check the labels and qid",
+            )
         # with unlabelled rows, queries without a constraint are expected
         fitted.warn_of_uninformative(self, "pairs", warn=required and labeled is None)
         return index
@@ -358,9 +358,13 @@ class PairwiseSGD(LinearRanker):
                 scores = linear_scores(X, self._coef(state))
                 return evaluate_part(self.measure, y, scores, qid=qid, relevance=self.relevance).result.mean
 
-            pace = {"every": max(1, n_steps // 20), "patience": int(self.n_iter_no_change)}
             self.fit_, self.history_ = pairwise_descent.descend_until(
-                advance, value, self.fit_, n_steps, **pace
+                advance,
+                value,
+                self.fit_,
+                n_steps,
+                every=max(1, n_steps // 20),
+                patience=int(self.n_iter_no_change),
             )
         self.coef_ = self._coef(self.fit_)
 

@@ -325,7 +325,8 @@ def model_path(
     problem, others = first._prepare(X, y, qid, sample_weight)
     for fit in first._train(problem, grid):
         fitted = clone(first).set_params(C=fit.C)
-        described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
-        fitted.__dict__.update(described)
+        fitted.__dict__.update(
+            {name: value for name, value in vars(first).items() if name not in first.get_params()}
+        )
         fitted._keep(fit, *others)
         yield fitted

@@ -111,8 +111,9 @@ def check_export(
     """
     names = engine_names(model, feature_names, model.n_features_in_)
     missing = missing_names(names, getattr(model, "missing_features_", ()), unmatched)
-    target = Target(to, "", missing, parse_version(to, engine_version))
-    return compare_scores(content, model, target, X, feature_names)
+    return compare_scores(
+        content, model, Target(to, "", missing, parse_version(to, engine_version)), X, feature_names
+    )
 
 
 def compare_scores(
@@ -206,11 +207,11 @@ def _walk(root: dict[str, Any], n: int, split: Split) -> Float:
     return out
 
 
-def _added(parts: Any, n: int) -> NDArray[np.float32]:
-    """Add up parts of scores in float32, one after the other."""
-    total = np.zeros(n, _F32)
+def _added(parts: Any, n: int, kind: Any = _F32) -> NDArray[Any]:
+    """Add up parts of scores in one precision, one after the other."""
+    total = np.zeros(n, kind)
     for part in parts:
-        total = total + np.asarray(part).astype(_F32)
+        total = total + np.asarray(part).astype(kind)
     return total
 
 
@@ -256,10 +257,7 @@ def _tree_scores(trees: Any, values: NDArray[Any], names: Sequence[str], target:
 
 def score_double_attributes(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
     """Score rows with trees in Vespa, whose attributes are doubles: they are compared without rounding to float32."""
-    total = np.zeros(len(X))
-    for part in _tree_scores(json.loads(content), X, names, target):
-        total = total + part
-    return total
+    return _added(_tree_scores(json.loads(content), X, names, target), len(X), np.float64)
 
 
 def score_solr(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:

@@ -27,8 +27,9 @@ def _json(content: object) -> str:
 
 def _processor(names: Sequence[str], kind: str, content: object) -> str:
     """Return a search pipeline of OpenSearch with one processor."""
-    clauses = "clauses: " + ", ".join(names)
-    return _json({"description": clauses, "phase_results_processors": [{kind: content}]})
+    return _json(
+        {"description": "clauses: " + ", ".join(names), "phase_results_processors": [{kind: content}]}
+    )
 
 
 def _opensearch(technique: str, **options: object) -> Text:

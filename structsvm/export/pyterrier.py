@@ -95,10 +95,9 @@ class PyTerrierRanker(BaseEstimator):
         """
         scale = getattr(self.estimator, "scale", "none")
         if str(scale).startswith("query-"):
-            problem = "expected scaling that is the same for all queries, got {scale}"
             raise BadInput(
                 "estimator",
-                problem,
+                "expected scaling that is the same for all queries, got {scale}",
                 "when it predicts, PyTerrier does not tell a learner which query a document belongs to",
                 others={"scale": scale},
             )
@@ -107,8 +106,11 @@ class PyTerrierRanker(BaseEstimator):
             self.estimator_ = clone(self.estimator).fit(X, y, qid=qid)
             return self
         if not eval_set or not eval_group:
-            problem = "expected validation queries on which to choose C, got none"
-            raise BadInput("eval_set", problem, "pass them or {Cs=None}")
+            raise BadInput(
+                "eval_set",
+                "expected validation queries on which to choose C, got none",
+                "pass them or {Cs=None}",
+            )
         valid_X, valid_y = eval_set[0]
         valid_qid = _qid(eval_group[0], len(valid_y), "eval_group")
         # in ascending order of C, so that the most regularised of equally good models is kept

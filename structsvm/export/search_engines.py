@@ -246,8 +246,7 @@ def _elasticsearch(form: LinearForm, target: Target) -> bytes:
             if weight
         }
     # the plugin expects the definition as JSON inside a string
-    weights = dict(zip(form.names, form.weights.tolist(), strict=True))
-    model["definition"] = as_json(weights).decode()
+    model["definition"] = as_json(dict(zip(form.names, form.weights.tolist(), strict=True))).decode()
     return as_json({"model": {"name": target.name, "model": model}})
 
 

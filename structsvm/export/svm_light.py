@@ -58,5 +58,10 @@ def read_svm_light(path: Path) -> dict[str, Any]:
             f"{lines[number]!r:.60}" if number < len(lines) else "its end"
         )
         raise BadInput(f"{path}:{number + 1}", problem) from None
-    fitted = {"coef_": coef, "intercept_": 0.0 - threshold, "scaler_": None}
-    return fitted | {"n_features_in_": highest, "_saw_qid": False}
+    return {
+        "coef_": coef,
+        "intercept_": 0.0 - threshold,
+        "scaler_": None,
+        "n_features_in_": highest,
+        "_saw_qid": False,
+    }

@@ -158,8 +158,9 @@ def _xgboost(model: Any) -> Forest:
         below = rounding_to(np.nextafter(conditions, np.float32(-np.inf)))
         children = tree["left_children"], tree["right_children"]
         trees.append(_tree_of_nodes(*children, tree["split_indices"], below, tree["default_left"]))
-    n = int(learner["learner_model_param"]["num_feature"])
-    return _forest(trees, n, learner.get("feature_names"), signs)
+    return _forest(
+        trees, int(learner["learner_model_param"]["num_feature"]), learner.get("feature_names"), signs
+    )
 
 
 def _sklearn(model: Any) -> Forest | None:
@@ -214,8 +215,7 @@ def _catboost(model: Any) -> Forest:
         content = json.loads(path.read_text(encoding="utf-8"))
     if "oblivious_trees" not in content:
         raise BadInput("model", "expected symmetric trees", "train with grow_policy='SymmetricTree'")
-    described = content["features_info"].get("float_features", [])
-    by_number = {one["feature_index"]: one for one in described}
+    by_number = {one["feature_index"]: one for one in content["features_info"].get("float_features", [])}
     trees = []
     for tree in content["oblivious_trees"]:
         splits = tree.get("splits") or []

@@ -125,8 +125,7 @@ class LeafRows:
 
     def tocsr(self) -> sparse.csr_matrix:
         """Return the rows as a CSR matrix of float32 ones."""
-        bins = self._kept[:, self.n_trees - self._n_pairs :]
-        counts = self.n_trees + bins.sum(axis=1, dtype=np.int64)
+        counts = self.n_trees + self._kept[:, self.n_trees - self._n_pairs :].sum(axis=1, dtype=np.int64)
         indptr = np.concatenate(([0], np.cumsum(counts)))
         n_ones = int(indptr[-1])
         kind: Any = np.int32 if max(n_ones, self.shape[1]) < 2**31 else np.int64

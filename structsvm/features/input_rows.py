@@ -65,12 +65,15 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
         return
     called = [f"feature {j + 1}" if names is None else repr(str(names[j])) for j in (large, small)]
     factor = sizes[large] / sizes[small]
-    problem = (
-        f"features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), so that the penalty "
-        "affects them differently"
+    queries.warn_user(
+        BadInput(
+            "X",
+            f"features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), so that the "
+            "penalty affects them differently",
+            "set {scale='zscore'} or 'minmax', or scale them beforehand",
+        ),
+        FeatureScaleWarning,
     )
-    remedy = "set {scale='zscore'} or 'minmax', or scale them beforehand"
-    queries.warn_user(BadInput("X", problem, remedy), FeatureScaleWarning)
 
 
 _LOOKED_AT = 2000
@@ -244,11 +247,17 @@ def _check_columns(X: Any, known: Any = ()) -> None:
         if dtype in _NUMERIC:
             continue
         if dtype.startswith(("datetime", "timedelta", "duration", "date", "time", "period")):
-            problem = f"expected numbers, got {dtype} in the column {str(name)!r}"
-            raise BadInput("X", problem, "turn it into a number, such as days since a date, or drop it")
+            raise BadInput(
+                "X",
+                f"expected numbers, got {dtype} in the column {str(name)!r}",
+                "turn it into a number, such as days since a date, or drop it",
+            )
         if dtype in ("int128", "uint128"):
-            problem = f"expected numbers of at most 64 bits, got {dtype} in the column {str(name)!r}"
-            raise BadInput("X", problem, "convert it to a float")
+            raise BadInput(
+                "X",
+                f"expected numbers of at most 64 bits, got {dtype} in the column {str(name)!r}",
+                "convert it to a float",
+            )
         values = np.asarray(column, dtype=object).ravel()
         found = next((value for value in values.tolist() if isinstance(value, str | bytes)), None)
         if found is not None:
@@ -275,8 +284,9 @@ _NUMERIC |= {"bool", "boolean"}
 def _check_labels(y: ArrayLike, qid: ArrayLike) -> None:
     """Raise BadInput for the first label that is not a finite number, naming its row."""
     if isinstance(y, str):
-        problem = f"expected one label per row, got {y!r:.40}"
-        raise BadInput("y", problem, f"pass the column, as in frame[{y!r:.40}]")
+        raise BadInput(
+            "y", f"expected one label per row, got {y!r:.40}", f"pass the column, as in frame[{y!r:.40}]"
+        )
     labels = np.asarray(y, dtype=object)
     if labels.ndim != 1 or np.iscomplexobj(y):  # scikit-learn reports these itself
         return
@@ -287,9 +297,11 @@ def _check_labels(y: ArrayLike, qid: ArrayLike) -> None:
             expected, shown = "a finite label", "NaN" if math.isnan(value) else f"{value:g}inity"
         except TypeError:  # a string or None
             expected, shown = "a number as the label", repr(value)
-        problem = f"expected {expected}, got {shown}"
         raise BadInput(
-            "y", problem, "grade the row or drop it", at=f"[{row}]{_query(row, labels.size, qid)}"
+            "y",
+            f"expected {expected}, got {shown}",
+            "grade the row or drop it",
+            at=f"[{row}]{_query(row, labels.size, qid)}",
         ) from None
 
 
@@ -319,13 +331,17 @@ def categories_of(X: Any) -> Categories:
         if kind != "category" and not kind.startswith(("dictionary<", "Categorical", "Enum")):
             continue
         if not isinstance(name, str):
-            problem = f"expected a string as the name of the categorical column {name!r}"
-            raise BadInput("X", problem, "rename it to a string")
+            raise BadInput(
+                "X",
+                f"expected a string as the name of the categorical column {name!r}",
+                "rename it to a string",
+            )
         known = _known(X[name])
         strange = next((one for one in known if not isinstance(one, str | int | float)), None)
         if strange is not None:
-            problem = f"expected categories of text or numbers in the column {name!r}, got {strange!r}"
-            raise BadInput("X", problem)
+            raise BadInput(
+                "X", f"expected categories of text or numbers in the column {name!r}, got {strange!r}"
+            )
         found[name] = sorted(known, key=lambda one: (isinstance(one, str), one))
     return found
 

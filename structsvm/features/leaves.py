@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
@@ -251,8 +251,9 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             if grouping.order is not None:
                 labels = labels[grouping.order]
                 weights = None if weights is None else weights[grouping.order]
-            rows = X if grouping.order is None else X[grouping.order]
-            forest = self.grow(rows, labels, grouping.offsets, weights)
+            forest = self.grow(
+                X if grouping.order is None else X[grouping.order], labels, grouping.offsets, weights
+            )
         else:
             forest.check_columns(X.shape[1], getattr(self, "feature_names_in_", None))
         self._set(forest, self.edges(X))
@@ -392,17 +393,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         """Return the contribution of each feature's bins, indexed by the number of edges exceeded; entry 0 is 0."""
         parts = np.split(coef, self.starts_[self.forest_.n_trees : -1])[1:]
         return [np.concatenate(([0.0], np.cumsum(part))) for part in parts]
-
-    def fit_transform(
-        self,
-        X: object,
-        y: ArrayLike | None = None,
-        *,
-        qid: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> sparse.csr_matrix:
-        """Call ``fit``, then ``transform`` on the same rows."""
-        return self.fit(X, y, qid=qid, sample_weight=sample_weight).transform(X)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
         """Return names such as ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.

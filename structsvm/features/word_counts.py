@@ -137,9 +137,11 @@ def smooth_similarity(candidates: CandidateSet, vectorizer: Any = None) -> Candi
     >>> smooth_similarity(candidates).similarity[0].round(2).tolist()
     [1.0, 0.91, 0.92, 0.0]
     """
-    now = smoothed(similarities(candidates, vectorizer))
     return CandidateSet.from_similarity(
-        now, candidates.ids, features=candidates.features, query=candidates.query
+        smoothed(similarities(candidates, vectorizer)),
+        candidates.ids,
+        features=candidates.features,
+        query=candidates.query,
     )
 
 

@@ -253,8 +253,13 @@ def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, An
 
 def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
     """Warn that a measure is undefined for all queries."""
-    problem = f"the labels define {name!r} for none of {counted(query=n_queries)}, so that the result is meaningless"
-    warn_user(BadInput("evaluate", problem, "check the labels and {relevance}"))
+    warn_user(
+        BadInput(
+            "evaluate",
+            f"the labels define {name!r} for none of {counted(query=n_queries)}, so that the result is meaningless",
+            "check the labels and {relevance}",
+        )
+    )
 
 
 def check_distinguishes(
@@ -349,8 +354,9 @@ def evaluate_part(
     scores = _numbers("y_score", y_score)
     n_rows = grades.shape[0]
     if scores.shape[0] != n_rows:
-        problem = f"expected {n_rows} scores, one for each entry of y_true, got {scores.shape[0]}"
-        raise BadInput("y_score", problem)
+        raise BadInput(
+            "y_score", f"expected {n_rows} scores, one for each entry of y_true, got {scores.shape[0]}"
+        )
     if n_rows == 0:
         raise BadInput("y_true", "expected at least one row, got none")
     _check_grades(grades, rules, max_grade if is_err else math.inf)
@@ -364,8 +370,7 @@ def evaluate_part(
     if judged is not None and measure is not None and measure.needs_judged:
         known = np.asarray(judged, dtype=np.bool_)
         if known.shape != (n_rows,):
-            problem = f"expected one for each of the {n_rows} rows, got shape {known.shape}"
-            raise BadInput("judged", problem)
+            raise BadInput("judged", f"expected one for each of the {n_rows} rows, got shape {known.shape}")
         grades = np.where(known, grades, -1.0)  # as in trec_eval
     grouping = group_queries(one_query(qid, "evaluate"), n_rows)
     documents = _documents(docid, n_rows)
@@ -432,15 +437,22 @@ def parse_measure(name: object) -> tuple[Measure | None, float | None]:
     """Return a measure by name, and its cut-off (an int) or fraction (a float); None and None for a function."""
     if callable(name):
         if hasattr(name, "get_metadata_routing"):
-            problem = "expected a measure of labels and scores, got a scorer of scikit-learn"
-            raise BadInput("metric", problem, "pass the name of its measure", value=name)
+            raise BadInput(
+                "metric",
+                "expected a measure of labels and scores, got a scorer of scikit-learn",
+                "pass the name of its measure",
+                value=name,
+            )
         return None, None
     base, at, depth = plain_name(name).partition("@") if isinstance(name, str) else ("", "", "")
     measure = MEASURES.get(base)
     if measure is None or (at and measure.cutoff == "never"):
         if not isinstance(name, str):
-            problem = f"expected the name of a measure or a function first, got {type(name).__name__}"
-            raise BadInput("metric", problem, "pass the measure first, then labels and scores")
+            raise BadInput(
+                "metric",
+                f"expected the name of a measure or a function first, got {type(name).__name__}",
+                "pass the measure first, then labels and scores",
+            )
         raise BadInput(
             "metric",
             f"expected one of {', '.join(available_metrics())} (k is an integer)",
@@ -455,13 +467,17 @@ def parse_measure(name: object) -> tuple[Measure | None, float | None]:
         return measure, None
     if measure.cutoff == "fraction":
         if not (_FRACTION.fullmatch(depth) and 0 <= float(depth) <= 1):
-            problem = f"expected a number from 0 to 1 after '@', as in '{base}@0.8'"
-            raise BadInput("metric", problem, value=name)
+            raise BadInput(
+                "metric", f"expected a number from 0 to 1 after '@', as in '{base}@0.8'", value=name
+            )
         return measure, float(depth)
     if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
-        remedy = "give one cutoff per name" if "," in depth else ""
-        problem = f"expected a positive integer after '@', as in '{base}@10'"
-        raise BadInput("metric", problem, remedy, value=name)
+        raise BadInput(
+            "metric",
+            f"expected a positive integer after '@', as in '{base}@10'",
+            "give one cutoff per name" if "," in depth else "",
+            value=name,
+        )
     return measure, int(depth)
 
 

@@ -168,8 +168,9 @@ def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Valu
 
 def _stopped(stop: Float, ranking: Ranking, settings: MeasureOptions) -> Float:
     """Return the mean of 1 / rank at which a user stops; ``stop`` is the probability of stopping at each row."""
-    value = stop * _reached(stop, ranking) / ranking.rank * _within(ranking, settings)
-    return segment_sum(value, ranking.ranked_offsets)
+    return segment_sum(
+        stop * _reached(stop, ranking) / ranking.rank * _within(ranking, settings), ranking.ranked_offsets
+    )
 
 
 def _reached(stop: Float, ranking: Ranking) -> Float:
@@ -240,8 +241,7 @@ def success(ranking: Ranking, settings: MeasureOptions) -> Values:
         stop, reach = _first_relevant(hit, ranking)
     else:
         stop, reach = (hit & (count == 1)).astype(np.float64), np.ones(hit.shape[0])
-    value = stop * reach * _within(ranking, settings)
-    return segment_sum(value, ranking.ranked_offsets), n_relevant == 0
+    return segment_sum(stop * reach * _within(ranking, settings), ranking.ranked_offsets), n_relevant == 0
 
 
 def r_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -326,8 +326,7 @@ def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_]
     hit = ranking.ranked >= settings.relevance
     total = np.concatenate(([0], np.cumsum(hit, dtype=np.int64)))
     count = total[1:] - np.repeat(total[ranking.ranked_offsets[:-1]], np.diff(ranking.ranked_offsets))
-    n_relevant = segment_sum((ranking.grades >= settings.relevance).astype(np.int64), ranking.offsets)
-    return hit, count, n_relevant
+    return hit, count, segment_sum((ranking.grades >= settings.relevance).astype(np.int64), ranking.offsets)
 
 
 def _found(ranking: Ranking, settings: MeasureOptions, cutoff: Int | int | None = None) -> tuple[Float, Int]:

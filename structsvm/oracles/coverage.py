@@ -163,8 +163,11 @@ class _Query:
         """Return the loss if each document is chosen next, up to a constant."""
         if self.user_loss is None:
             return -self.gain.added(chosen, self.k)
-        after = (0.0 if d in chosen else self.loss(np.array([*chosen, d])) for d in range(len(self.labels)))
-        return np.fromiter(after, np.float64, len(self.labels))
+        return np.fromiter(
+            (0.0 if d in chosen else self.loss(np.array([*chosen, d])) for d in range(len(self.labels))),
+            np.float64,
+            len(self.labels),
+        )
 
 
 class _Cache:

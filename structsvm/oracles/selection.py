@@ -124,8 +124,9 @@ def swap(coverage: Coverage, benefits: Float, values: Float, k: int) -> Selectio
 
 def swapped(coverage: Coverage, benefits: Float, values: Float, k: int) -> Int:
     """Return the documents of :func:`swap` in no particular order."""
-    chosen = greedy(coverage, benefits, values, k).chosen
-    return np.asarray(_swap(_arrays(coverage), benefits, values, chosen))
+    return np.asarray(
+        _swap(_arrays(coverage), benefits, values, greedy(coverage, benefits, values, k).chosen)
+    )
 
 
 def budgeted(
@@ -168,8 +169,9 @@ def budgeted(
         raise BadInput("costs", f"expected {n} finite numbers > 0, one for each document")
     if not (np.isfinite(budget) and budget >= 0):
         raise BadInput("budget", f"expected a finite number >= 0, got {budget!r}")
-    limits = Limits(n if k is None else min(k, n), costs, float(budget))
-    return _one_by_one(coverage, benefits, values, limits, per_cost=True)
+    return _one_by_one(
+        coverage, benefits, values, Limits(n if k is None else min(k, n), costs, float(budget)), per_cost=True
+    )
 
 
 def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: Int) -> Selection:
@@ -193,18 +195,17 @@ def _one_by_one(
     # computed from these integers, so that they contain no accumulated rounding errors: equal documents have equal
     # gains, and a document without uncovered elements has only its own value as gain.
     uncovered, arrays = coverage.counts.copy(), _arrays(coverage)
-    covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)
+    cover = np.zeros(coverage.element_bin.shape[0], dtype=np.int32)
     own: list[Float] = []
 
     def gains(chosen: list[int]) -> Float:
         if chosen:
-            _cover(chosen[-1], uncovered, covered, arrays)
+            _shift(chosen[-1], 1, cover, uncovered, arrays)
         own.append(_gains(uncovered, benefits, values))
         return own[-1] if beside is None else own[-1] + beside(chosen)
 
     chosen = greedy_by_gains(gains, limits, per_cost=per_cost)
-    won = np.array([gain[d] for gain, d in zip(own, chosen.tolist(), strict=False)])
-    return Selection(chosen, won)
+    return Selection(chosen, np.array([gain[d] for gain, d in zip(own, chosen.tolist(), strict=False)]))
 
 
 def count_covered(coverage: Coverage, chosen: Int) -> Float:
@@ -248,25 +249,11 @@ def _gains(uncovered, benefits, values):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
-    """Cover the elements of document ``d``: subtract each newly covered element from the counts of all documents that
-    contain it."""
-    # Each element is covered only once, so that all steps together cost at most the number of (document, element)
-    # entries.
-    _, doc_start, doc_elements, element_start, element_documents, element_bin = of
-    for i in range(doc_start[d], doc_start[d + 1]):
-        e = doc_elements[i]
-        if not covered[e]:
-            covered[e] = True
-            b = element_bin[e]
-            for j in range(element_start[e], element_start[e + 1]):
-                uncovered[element_documents[j], b] -= 1
-
-
-@kernel
 def _shift(d, by, cover, uncovered, of):  # type: ignore[no-untyped-def]
     """Add (``by`` = 1) or remove (``by`` = -1) a document, and update ``uncovered`` for elements that become covered or
     uncovered."""
+    # If documents are only added, each element is covered only once, so that all steps together cost at most the number
+    # of (document, element) entries.
     _, doc_start, doc_elements, element_start, element_documents, element_bin = of
     for i in range(doc_start[d], doc_start[d + 1]):
         e = doc_elements[i]

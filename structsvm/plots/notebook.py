@@ -83,8 +83,9 @@ def comparison(result: Any) -> str:
         **{name: str(getattr(result, name)) for name in ("wins", "losses", "ties")},
         f"p ({result.test})": p_value(result.p_value),
     }
-    caption = "Paired comparison over queries"
-    return _box(table(columns(numbers=cells), [list(cells.values())], caption=caption))
+    return _box(
+        table(columns(numbers=cells), [list(cells.values())], caption="Paired comparison over queries")
+    )
 
 
 def importances(result: Any, *, top: int = 20) -> str:

@@ -88,8 +88,10 @@ def check_oracle(
         permuted = _Bound(oracle.bind(y[order], offsets), y[order], offsets, require)
         scores = points[0][order]
         before, after = bound.value(points[0], planes[0]), permuted.value(scores, permuted.separate(scores))
-        same = bool(np.allclose(before, after, rtol=1e-9, atol=1e-9))
-        require(same, "the value depends on the order of the documents")
+        require(
+            bool(np.allclose(before, after, rtol=1e-9, atol=1e-9)),
+            "the value depends on the order of the documents",
+        )
     # an oracle holds only settings, so that it can be sent to another process
     pickle.loads(pickle.dumps(oracle)).bind(y, offsets)
 

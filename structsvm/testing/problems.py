@@ -49,16 +49,22 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
     for w in points:
         cut = problem.cut(w)
         again = problem.cut(w)
-        same = cut.loss == again.loss and np.array_equal(cut.joint, again.joint)
-        require(same, "cut: expected the same result for the same w")
+        require(
+            cut.loss == again.loss and np.array_equal(cut.joint, again.joint),
+            "cut: expected the same result for the same w",
+        )
         # one call for all queries and three calls for parts of them give the same cuts
         loss, joint = _query_cuts(problem, w, [0, n])
         parts = _query_cuts(problem, w, [0, n // 3, n // 2, n])
         scale = _ROUNDING * (1 + float(np.abs(loss).max()) + float(np.abs(joint).max()))
-        close = np.allclose(loss, parts[0], atol=scale) and np.allclose(joint, parts[1], atol=scale)
-        require(close, "query_cuts: expected the same cuts however the queries are divided")
-        mean = abs(weights @ loss - cut.loss) <= scale and np.allclose(weights @ joint, cut.joint, atol=scale)
-        require(mean, "cut: expected the weighted mean of query_cuts")
+        require(
+            np.allclose(loss, parts[0], atol=scale) and np.allclose(joint, parts[1], atol=scale),
+            "query_cuts: expected the same cuts however the queries are divided",
+        )
+        require(
+            abs(weights @ loss - cut.loss) <= scale and np.allclose(weights @ joint, cut.joint, atol=scale),
+            "cut: expected the weighted mean of query_cuts",
+        )
         # the true output has hinge 0, so that the most violated one is not below 0, up to rounding
         hinges = loss - joint @ w
         least = -_ROUNDING * (1 + float(np.abs(joint).max()) * (1 + float(np.abs(w).sum())))
@@ -66,8 +72,10 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
         if problem.support is not None:
             indptr, features = problem.support
             for q in range(n):
-                outside = np.delete(joint[q], features[indptr[q] : indptr[q + 1]])
-                require(not outside.any(), f"query {q}: expected a joint feature within its support")
+                require(
+                    not np.delete(joint[q], features[indptr[q] : indptr[q + 1]]).any(),
+                    f"query {q}: expected a joint feature within its support",
+                )
         risks.append(float(weights @ hinges))
         cuts.append(cut)
     # a cut is a lower bound on the risk everywhere, and equals the risk at its own point if the oracle is exact

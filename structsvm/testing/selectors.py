@@ -57,8 +57,10 @@ def check_selector(selector: Any, *, greedy: bool = True, random_state: int = 0)
         if greedy and k <= len(chosen[0]):
             require([rows[:k] for rows in chosen] == lists, f"predict: the first {k} documents differ")
     require(_choices(model, sets) == chosen, "predict: a repetition chooses other documents")
-    alone = [_choices(model, [one])[0] for one in sets[:1]] + _choices(model, sets[1:])
-    require(alone == chosen or not greedy, "predict: the choice from a set depends on the other sets")
+    require(
+        [*_choices(model, sets[:1]), *_choices(model, sets[1:])] == chosen or not greedy,
+        "predict: the choice from a set depends on the other sets",
+    )
     for budget in (0.5, 6.0):
         for rows, prices in zip(_choices(model, sets, costs=costs, budget=budget), costs, strict=True):
             require(prices[rows].sum() <= budget * (1 + 1e-9), "predict: the choice exceeds the budget")

@@ -33,8 +33,10 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     require.members(World, world)
     n, gaps, winners = world.n_arms, np.asarray(world.gaps), np.asarray(world.winners)
     require(gaps.shape == (n,) and (gaps >= 0).all(), f"gaps: expected {n} numbers >= 0, got {gaps}")
-    known = winners.size > 0 and bool(np.isin(winners, np.arange(n)).all())
-    require(known, f"winners: expected arms from 0 to {n - 1}, got {winners}")
+    require(
+        winners.size > 0 and bool(np.isin(winners, np.arange(n)).all()),
+        f"winners: expected arms from 0 to {n - 1}, got {winners}",
+    )
     require(not gaps[winners].any(), f"gaps: expected 0 for the winners, got {gaps[winners]}")
     # the winners first, then others in order of their numbers
     arms = list(dict.fromkeys([*winners.tolist(), *range(n)]))[:5]

@@ -33,8 +33,9 @@ def rows_of(X: Any) -> CompiledRows:
     if isinstance(X, (sparse.csr_matrix, sparse.csr_array)):
         check_sparse(X)  # the kernels do not check indices
         shape, n_bytes = (int(X.shape[0]), int(X.shape[1])), int(X.data.nbytes + X.indices.nbytes)
-        kernels = _csr_scores, _csr_combine, _csr_query_joint
-        return Rows(shape, n_bytes, (X.data, X.indices, X.indptr), kernels)
+        return Rows(
+            shape, n_bytes, (X.data, X.indices, X.indptr), (_csr_scores, _csr_combine, _csr_query_joint)
+        )
     if bool(sparse.issparse(X)):  # bool() avoids a type guard that narrows X to a type without attributes
         raise BadInput(
             "X", f"expected a dense array or a CSR matrix, got format {X.format!r}", "use X.tocsr()"

@@ -332,8 +332,7 @@ def _fit(
         return _undivided(whole, "one_slack", Start(kept={"cuts": rounds.pool}, record=record), options)
     if record.n_passes == 0:
         record.passed(0)
-    n_updates = record.n_passes * whole.n_blocks
-    return record.finish("partitioned", n_iterations=n_updates, n_cuts=len(columns))
+    return record.finish("partitioned", n_iterations=record.n_passes * whole.n_blocks, n_cuts=len(columns))
 
 
 class _Rounds:
