@@ -191,7 +191,7 @@ def test_pyterrier_calls_the_learner_as_lightgbm():
 
 def test_pyterrier_learner_refuses_what_cannot_work():
     for estimator, options, arguments, message in (
-        (SVMMap(scale="query-minmax"), {}, {"group": [120]}, "does not pass a learner the queries"),
+        (SVMMap(scale="query-minmax"), {}, {"group": [120]}, "does not tell a learner which query"),
         (SVMMap(), {}, {}, "group: expected the number of documents of each query, got none"),
         (SVMMap(), {}, {"group": [3]}, "add up to 120 rows"),
         (SVMMap(), {"Cs": [1.0]}, {"group": [120]}, "eval_set: expected validation queries"),
