@@ -292,7 +292,7 @@ def arena(
                 f"order come later; sort the votes by {name}, or use cluster 'none' if each vote is independent"
             )
     else:
-        verdict = _verdict(names, decided, leaders, len(candidates), epsilon, top)
+        verdict = _verdict(names, decided, leaders, candidates, epsilon, top)
     return Arena(
         verdict=verdict,
         decided=decided != -1,
@@ -493,7 +493,7 @@ def _level(peak: Float, leaders: list[int], epsilon: float, top: int) -> float:
 
 
 def _verdict(
-    names: list[str], decided: int, leaders: list[int], n_candidates: int, epsilon: float, top: int
+    names: list[str], decided: int, leaders: list[int], candidates: list[str], epsilon: float, top: int
 ) -> str:
     """Return the verdict as one sentence."""
     n, lead = len(names), ", ".join(names[arm] for arm in leaders)
@@ -509,7 +509,8 @@ def _verdict(
         return f"{lead} is best: it beats {other if n == 2 else f'each of the {n - 1} others'}"
     if top > 1:
         return f"undecided: {lead} lead"
-    return f"undecided: {lead} leads, {n_candidates} could be best"
+    listed = ", ".join(candidates) if len(candidates) <= 5 else f"{len(candidates)} models"
+    return f"undecided: {lead} leads; {listed} could be best"
 
 
 def _notes(

@@ -127,7 +127,7 @@ def _whole(name: str, given: ArrayLike) -> Float:
     if counts.shape != (2,) or not (np.isfinite(counts) & (counts >= 0) & (counts == np.floor(counts))).all():
         raise BadInput(
             name,
-            f"expected two whole numbers, of A and of B, got {given!r:.80}",
+            f"expected two whole numbers, of A and of B, got {counts.tolist()}",
             "pass counts of users; revenue has no bound known in advance, so that this test does not apply to it: fix "
             "the number of users, look once, and compare the means with scipy.stats.ttest_ind",
         )

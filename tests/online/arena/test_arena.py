@@ -327,7 +327,7 @@ def test_verdicts_in_words() -> None:
     none = arena(drawn(cycle, 900, 0), order="random")
     assert (none.verdict, none.decided, none.best) == ("no model beats all others", True, [])
     open_ = arena(drawn(P, 60, 0), order="random")
-    assert open_.verdict.startswith("undecided: m0 leads, ")
+    assert open_.verdict.startswith("undecided: m0 leads; m0, ")
     assert open_.more[0] < open_.more[1]
 
 
