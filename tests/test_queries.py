@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import sparse
 
+from structsvm.common.row_checks import column_ranges
 from structsvm.queries import QueryData, check_offsets, check_sparse, first_beyond, group_queries
 from tests.refusing import rejected, rejections
 
@@ -104,6 +105,23 @@ def test_large_finite_values_are_finite():
     assert first_beyond(X) is None
     assert first_beyond(np.float32(X[:, :1] / 1e290)) is None
     assert first_beyond(np.zeros((3, 0))) is None
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_compiled_code_finds_the_ranges_that_numpy_finds(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        X = rng.choice([-1e30, -2.5, -0.0, 0.0, 1.5, 1e30], size=rng.integers(1, 9, 2)).astype(kind)
+        strange = rng.random(X.shape) < rng.choice([0.0, 0.1])
+        X[strange] = rng.choice([np.nan, np.inf, -np.inf], size=strange.sum())
+        X.flags.writeable = bool(rng.integers(2))
+        expected = column_ranges(X, missing=False)
+        with monkeypatch.context() as patch:
+            patch.setattr("structsvm.common.row_checks._MANY", 0)
+            found = column_ranges(X, missing=False)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(expected, [X.min(axis=0), X.max(axis=0)])
+        assert {one.dtype for one in found} == {np.dtype(np.float64)}
     assert first_beyond(sparse.csr_matrix((3, 2))) is None
 
 

@@ -16,6 +16,7 @@ from structsvm.cli.terminal import working
 from structsvm.common import compiling
 from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
+from structsvm.common.row_checks import column_ranges
 from structsvm.oracles import LOSSES
 
 
@@ -97,6 +98,11 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     return [
         *((f"{model!r}{kind}", partial(_ranker, model, X, y, qid)) for model, X, kind in models),
         ("binned", partial(_binned, dense, y, qid)),
+        # compiled code computes the ranges of large matrices only
+        *(
+            (f"ranges{kind}", partial(column_ranges, np.zeros((512, 512), kinds[kind].dtype), missing=False))
+            for kind in ("", " float32")
+        ),
         *((step.__name__.strip("_"), step) for step in (_sets, _clicks, _files, _online)),
     ]
 

@@ -11,6 +11,8 @@ from structsvm.common.user_warnings import warn_user as warn_user
 
 DAMAGED = "the data are damaged; create or read them again"
 _CHUNK_BYTES = 1 << 20  # bytes checked at a time: a chunk and its mask stay in the cache
+_MANY = 1 << 18
+"""Number of values from which compiled code computes the ranges of columns, in half of NumPy's time."""
 
 
 def refuse_first(
@@ -108,8 +110,14 @@ def column_ranges(X: Any, *, missing: bool) -> list[NDArray[np.float64]] | None:
     None for a CSR matrix."""
     if not isinstance(X, np.ndarray):
         return None
-    extremes = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
-    return [extreme.reduce(X, axis=0).astype(np.float64) for extreme in extremes]
+    if missing or X.size < _MANY or not X.flags.c_contiguous:
+        extremes = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
+        return [extreme.reduce(X, axis=0).astype(np.float64) for extreme in extremes]
+    from structsvm.common.portable.extremes import widen  # loads numba
+
+    low, high = np.full((2, X.shape[1]), [[np.inf], [-np.inf]], dtype=X.dtype)
+    widen(X, low, high)
+    return [np.where(np.isnan(high), np.nan, low).astype(np.float64), high.astype(np.float64)]
 
 
 def _check_range(values: NDArray[Any], stop: int, name: str, axis: str) -> None:
