@@ -147,8 +147,9 @@ class CrossValidated:
         some = np.unique(np.linspace(0, data.n_queries - 1, 1000).astype(np.int64))
         lengths = np.diff(data.offsets)[some]
         rows = rows_from(data.offsets[some], lengths)
-        part = self._evaluated(data.y[rows], np.repeat(some, lengths), scores[rows])
-        part.warn_of_ties(f"{type(self).__name__}, training rows")
+        self._evaluated(data.y[rows], np.repeat(some, lengths), scores[rows]).warn_of_ties(
+            f"{type(self).__name__}, training rows"
+        )
 
     def _by_folds(
         self,
@@ -180,8 +181,8 @@ class CrossValidated:
             scaler = clone(self.scaler_).fit(part.X)
             part, held_out = (replace(one, X=scale_rows(scaler, one.X, None)) for one in (part, held_out))
         fits = self._train(bind_problem(self, self._loss, part, weights), Cs.tolist())
-        scores = (linear_scores(held_out.X, fit.w) for fit in fits)
-        return np.stack([self._values(held_out.y, held_out.qid, each) for each in scores], axis=1)
+        values = [self._values(held_out.y, held_out.qid, linear_scores(held_out.X, fit.w)) for fit in fits]
+        return np.stack(values, axis=1)
 
     def _choose(
         self, Cs: Float, weights: Float, folds: Any, ids: Callable[[], NDArray[Any]], rows: Any = None
@@ -348,8 +349,7 @@ def _repeated(data: QueryData, fold: Int) -> int:
     """
     # Rows are compared by a random projection: equal rows have equal keys, and distinct rows have distinct keys with
     # probability 1.
-    direction = np.random.default_rng(0).normal(size=data.n_features)
-    keys = linear_scores(data.X, direction)
+    keys = linear_scores(data.X, np.random.default_rng(0).normal(size=data.n_features))
     _, row = np.unique(keys, return_inverse=True)
     query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
     tested = (fold[query] >= 0) & ~np.isnan(keys)

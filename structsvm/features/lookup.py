@@ -133,8 +133,7 @@ class Lookup:
             ranks = np.empty(
                 (self._used.shape[0] + self._copied.shape[0], block), dtype=self._ranks.code_type
             )
-            masks = np.empty((4, block), dtype=kind)
-            room = columns, bits, cells, ranks, masks
+            room = columns, bits, cells, ranks, np.empty((4, block), dtype=kind)
             in_python = 2e-7 * (stop - start) * n_conditions
             run(
                 kernel,

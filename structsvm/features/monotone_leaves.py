@@ -40,11 +40,10 @@ class MonotoneRows:
         self.signs: Float = np.concatenate([signs, of_bins]).astype(np.float64)
         self.shape, self.nbytes = (len(rows), int(self.signs.size)), rows.nbytes
         self.row_kernels: tuple[Any, Any, Any] = _scores, _combine, _query_joint
-        members = np.concatenate([*columns, np.empty(0, dtype=np.int64)])
         self.row_arrays: tuple[Any, ...] = (
             *rows.row_arrays,
             offsets_of([len(one) for one in columns]),
-            members,
+            np.concatenate([*columns, np.empty(0, dtype=np.int64)]),
         )
 
     def leaf_weights(self, w: Float) -> Float:

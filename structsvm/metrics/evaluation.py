@@ -385,8 +385,9 @@ def evaluate_part(
         with np.errstate(over="ignore"):  # scores beyond float32 become infinite, as in trec_eval
             key = key.astype(np.float32)
     ranking = rank_queries(grades, key, retrieved, grouping.offsets, ties, documents)
+    cutoff, fraction = (None, suffix) if isinstance(suffix, float) else (suffix, 0.0)
     values, undefined = measure.compute(
-        ranking, MeasureOptions(*_suffix(suffix), float(relevance), float(max_grade), rules)
+        ranking, MeasureOptions(cutoff, fraction, float(relevance), float(max_grade), rules)
     )
     values[undefined] = _EMPTY_VALUE[empty]
     counted = values[~undefined] if empty == "skip" else values
@@ -426,11 +427,6 @@ def measure_name(measure: object) -> str:
     """Return the name of a measure, which may be a callable."""
     named = measure if hasattr(measure, "__qualname__") else type(measure)
     return measure if isinstance(measure, str) else named.__qualname__.rpartition("<locals>.")[2]
-
-
-def _suffix(number: float | None) -> tuple[int | None, float]:
-    """Return the cut-off and the fraction of a measure."""
-    return (None, number) if isinstance(number, float) else (number, 0.0)
 
 
 def parse_measure(name: object) -> tuple[Measure | None, float | None]:

@@ -125,10 +125,9 @@ def average_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
 
 def reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
-    if ranking.averaged:
-        return _stopped(_first_relevant(hit, ranking)[0], ranking, settings), n_relevant == 0
-    first = hit & (count == 1) & _within(ranking, settings)
-    return segment_sum(first / ranking.rank, ranking.ranked_offsets), n_relevant == 0
+    stop, reach = _first_relevant(hit, count, ranking)
+    value = stop * reach / ranking.rank * _within(ranking, settings)
+    return segment_sum(value, ranking.ranked_offsets), n_relevant == 0
 
 
 def precision(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -237,10 +236,7 @@ def pairs_in_order(ranking: Ranking, settings: MeasureOptions) -> Values:
 
 def success(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
-    if ranking.averaged:
-        stop, reach = _first_relevant(hit, ranking)
-    else:
-        stop, reach = (hit & (count == 1)).astype(np.float64), np.ones(hit.shape[0])
+    stop, reach = _first_relevant(hit, count, ranking)
     return segment_sum(stop * reach * _within(ranking, settings), ranking.ranked_offsets), n_relevant == 0
 
 
@@ -279,8 +275,7 @@ def binary_preference(ranking: Ranking, settings: MeasureOptions) -> Values:
     # a relevant row loses the fraction of the first R rows judged not relevant that are ranked above it
     most = np.repeat(n_relevant, np.diff(ranking.ranked_offsets))
     bound = np.minimum(segment_sum(other.astype(np.int64), ranking.offsets), n_relevant)
-    total = np.concatenate(([0], np.cumsum((ranking.ranked >= 0) & ~hit, dtype=np.int64)))
-    above = total[1:] - np.repeat(total[ranking.ranked_offsets[:-1]], np.diff(ranking.ranked_offsets))
+    above = _counted((ranking.ranked >= 0) & ~hit, ranking)
     lost = _ratio(
         np.minimum(above, most).astype(np.float64), np.repeat(bound, np.diff(ranking.ranked_offsets))
     )
@@ -313,8 +308,10 @@ def set_f(ranking: Ranking, settings: MeasureOptions) -> Values:
     return _ratio(2.0 * precision * recall, precision + recall), empty
 
 
-def _first_relevant(hit: NDArray[np.bool_], ranking: Ranking) -> tuple[Float, Float]:
-    """Return, for each row, the chance that it is relevant if no row before it is, and that none before it is."""
+def _first_relevant(hit: NDArray[np.bool_], count: Int, ranking: Ranking) -> tuple[Float, Float]:
+    """Return, for each row, the chance that it is the first relevant row if it is reached, and that it is reached."""
+    if not ranking.averaged:
+        return (hit & (count == 1)).astype(np.float64), np.ones(hit.shape[0])
     # If the j - 1 rows before row j of a run are not relevant, row j is relevant with probability r/(n - j + 1).
     runs = ranking.runs
     stop = np.minimum(runs.total(hit.astype(np.int64)) / (runs.size - runs.place + 1), 1.0)
@@ -324,9 +321,15 @@ def _first_relevant(hit: NDArray[np.bool_], ranking: Ranking) -> tuple[Float, Fl
 def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_], Int, Int]:
     """Return a mask of relevant ranked rows, their cumulative number, and the number of relevant rows per query."""
     hit = ranking.ranked >= settings.relevance
-    total = np.concatenate(([0], np.cumsum(hit, dtype=np.int64)))
-    count = total[1:] - np.repeat(total[ranking.ranked_offsets[:-1]], np.diff(ranking.ranked_offsets))
-    return hit, count, segment_sum((ranking.grades >= settings.relevance).astype(np.int64), ranking.offsets)
+    n_relevant = segment_sum((ranking.grades >= settings.relevance).astype(np.int64), ranking.offsets)
+    return hit, _counted(hit, ranking), n_relevant
+
+
+def _counted(mask: NDArray[np.bool_], ranking: Ranking) -> Int:
+    """Return, for each ranked row, the number of rows of its query up to it that are in the mask."""
+    total = np.concatenate(([0], np.cumsum(mask, dtype=np.int64)))
+    before = np.repeat(total[ranking.ranked_offsets[:-1]], np.diff(ranking.ranked_offsets))
+    return np.asarray(total[1:] - before)
 
 
 def _found(ranking: Ranking, settings: MeasureOptions, cutoff: Int | int | None = None) -> tuple[Float, Int]:

@@ -282,8 +282,7 @@ def holm(p: ArrayLike) -> Float:
     values = p_values(p)
     order = np.argsort(values, kind="stable")
     adjusted = np.empty_like(values)
-    factors = np.arange(len(values), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(factors * values[order]), 1.0)
+    adjusted[order] = np.minimum(np.maximum.accumulate(np.arange(len(values), 0, -1) * values[order]), 1.0)
     return adjusted
 
 

@@ -135,9 +135,12 @@ class _Query:
         self.shares: Float | None = None
         self.user_loss = loss if callable(loss) else None
         if not isinstance(loss, str):
-            values = np.zeros(n)
             self.target = greedy(
-                coverage, np.zeros(coverage.n_bins), values, k, beside=lambda chosen: -self.loss_after(chosen)
+                coverage,
+                np.zeros(coverage.n_bins),
+                np.zeros(n),
+                k,
+                beside=lambda chosen: -self.loss_after(chosen),
             ).chosen
         else:
             self.gain = SubtopicGain(labels.astype(np.float64), loss)

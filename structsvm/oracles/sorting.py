@@ -76,12 +76,7 @@ def sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
         _sort_block(
             values[start:], rows[start:], m, keys, ranks, filled, spare_values[start:], spare_rows[start:]
         )
-    if n > BLOCK:
-        _merge_blocks(values, rows, n, spare_values, spare_rows)
-    else:
-        for i in range(n):
-            values[i] = spare_values[i]
-            rows[i] = spare_rows[i]
+    _merge_blocks(values, rows, n, spare_values, spare_rows)
 
 
 @kernel
