@@ -88,7 +88,7 @@ def serve(
             )
         for line in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
             note(line)
-        if settings.secret_path and not settings.secret_path.exists() and opened.last_shown_at():
+        if not settings.secret_path.exists() and opened.last_shown_at():
             note(
                 f"{settings.secret_path}: this file of the secret is missing; a new one is created, and old tokens "
                 "will be refused"
@@ -113,7 +113,6 @@ def init(
 
     settings = Settings(store, secret_file=None if secret_file is None else str(secret_file))
     prepare(store)
-    assert settings.secret_path is not None
     Secrets.of_file(settings.secret_path)
     with closing(open_database(store)) as opened:
         if opened.callers():

@@ -170,8 +170,9 @@ class Client:
             return found if isinstance(found, dict) else "unreachable"
         except urllib.error.HTTPError as error:
             with error:
-                said = error.read(300).decode(errors="replace")
-                _log.warning("structsvm live: %s: %s %s", path, error.code, said)
+                _log.warning(
+                    "structsvm live: %s: %s %s", path, error.code, error.read(300).decode(errors="replace")
+                )
             if error.code < 500:  # the call is wrong, but the service works
                 return "refused" if error.code >= 400 else "unreachable"
         except (OSError, http.client.HTTPException, ValueError) as error:

@@ -605,11 +605,10 @@ class _Collector:
         self.numbers.append(number)
 
     def log(self, origin: str) -> ClickLog:
-        names = self.header.names(origin, len(self.impressions))
         return ClickLog(
             tuple(self.impressions),
             self.impressions[0].shown.method,
-            names,
+            self.header.names(origin, len(self.impressions)),
             self.header.n_missing,
             self.n_repeated,
             self.n_identical,
@@ -651,9 +650,8 @@ def _clicks(given: tuple[Click, ...], shown: Shown) -> tuple[Click, ...]:
 
 def _place_of(document: ArrayLike, shown: Shown, i: int) -> int:
     # documents that JSON cannot represent directly, such as tuples, are compared in their encoded form
-    encoded = shown.to_dict()["documents"] if isinstance(document, dict) else shown.documents
     # types are compared as well, since 1 == True in Python
-    for k, one in enumerate(encoded):
+    for k, one in enumerate(shown.to_dict()["documents"] if isinstance(document, dict) else shown.documents):
         if one == document and type(one) is type(document):
             return k
     raise BadInput(

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from structsvm.cli import main
 from structsvm.live.contract.bodies import Assigned, Shown
-from structsvm.live.contract.limits import Breaker
+from structsvm.live.contract.breaker import Breaker
 from structsvm.live.engines import Engine, PlainHTTP
 from structsvm.live.engines.answers import UnusableAnswer
 from structsvm.live.engines.calling import Caller

@@ -15,7 +15,7 @@ import pytest
 from structsvm.cli import main
 from structsvm.live.contract import bodies
 from structsvm.live.contract.keys import Keys, new_key
-from structsvm.live.contract.limits import RateLimit
+from structsvm.live.contract.rate_limit import RateLimit
 from structsvm.live.contract.settings import Settings
 from structsvm.live.contract.tokens import Secrets, Token, hashed_unit
 from structsvm.live.store.backups import Backups

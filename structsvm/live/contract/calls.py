@@ -35,8 +35,9 @@ def wrong_type(error: msgspec.ValidationError) -> Refused:
     """Return the refusal of a call, with the invalid field."""
     path, said = problem_of(error)
     first = re.split(r"[.\[]", path)[0] or "json"
-    code = "unknown_field" if "unknown field" in said else f"bad_{first}"
-    return Refused(code, f"{path or 'body'}: {said}")
+    return Refused(
+        "unknown_field" if "unknown field" in said else f"bad_{first}", f"{path or 'body'}: {said}"
+    )
 
 
 def check_show(call: Show, config: Mapping[str, Any]) -> None:

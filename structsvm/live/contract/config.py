@@ -68,8 +68,9 @@ def check_config(config: object) -> dict[str, Any]:
         raise BadInput(
             "engines", f"expected an engine for each of {', '.join(rankers)}, got {list(made.engines)!r:.80}"
         )
-    plain = msgspec.to_builtins(made)
-    checked = {name: value for name, value in plain.items() if name not in _BANDIT} | policy
+    checked = {
+        name: value for name, value in msgspec.to_builtins(made).items() if name not in _BANDIT
+    } | policy
     try:
         whole = json.dumps(checked, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -123,8 +124,7 @@ def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
     from structsvm.online import bandits
 
     if state:
-        restored: Bandit = bandits.from_json(json.loads(state)["policy"])
-        return restored
+        return bandits.from_json(json.loads(state)["policy"])
     return bandits.make(
         config["policy"], len(config["rankers"]), config["horizon"], **config["policy_options"]
     )

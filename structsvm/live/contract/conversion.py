@@ -30,8 +30,7 @@ def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
     said, _, at = str(error).partition(" - at ")
     field = re.search("(?:unknown|required) field `(.*)`", said)
     path = at.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")
-    if field:
-        path = ".".join(filter(None, (path, field[1][:80])))
+    path = ".".join(filter(None, (path, field[1][:80] if field else "")))
     return path.replace("[...]", ""), said[:1].lower() + said[1:]
 
 

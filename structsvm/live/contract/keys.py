@@ -46,8 +46,7 @@ class Keys:
         if len(parts) != 3:
             return "", ""
         hashed, granted = self._rows.get(parts[1], (bytes(32), ""))
-        right = hmac.compare_digest(hashed, sha256(text.encode()).digest())
-        return parts[1], granted if right else ""
+        return parts[1], granted if hmac.compare_digest(hashed, sha256(text.encode()).digest()) else ""
 
 
 def _given(authorization: str | None) -> str:

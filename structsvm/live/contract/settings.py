@@ -111,7 +111,7 @@ class Settings:
             raise BadInput("backup_folder", "expected none for PostgreSQL", "run pg_dump regularly")
         if self.grace_s is not None:
             check_number("grace_s", self.grace_s, 0.0, 604_800.0)
-        if self.secret_path is None:
+        if self.secret_file is None and self.sqlite_path is None:
             raise BadInput("secret_file", "PostgreSQL requires a file for the secrets that sign tokens")
 
     @property
@@ -120,12 +120,9 @@ class Settings:
         return sqlite_file(self.store)
 
     @property
-    def secret_path(self) -> Path | None:
-        """File of the secrets, by default ``<store>.secret`` beside a SQLite store; None if PostgreSQL has none."""
-        if self.secret_file is not None:
-            return Path(self.secret_file)
-        path = self.sqlite_path
-        return None if path is None else path.with_name(path.name + ".secret")
+    def secret_path(self) -> Path:
+        """File of the secrets, by default ``<store>.secret`` beside a SQLite store."""
+        return Path(self.secret_file or f"{self.sqlite_path}.secret")
 
     @property
     def grace_ms(self) -> int:

@@ -95,8 +95,9 @@ class Secrets:
     def seal(self, value: Mapping[str, Any]) -> str:
         """Return signed text that contains a small JSON object."""
         payload = json.dumps(value, separators=(",", ":")).encode()
-        mac = keyed(self._newest, b"a" + payload)
-        return base64.urlsafe_b64encode(bytes((self._number,)) + mac + payload).decode()
+        return base64.urlsafe_b64encode(
+            bytes((self._number,)) + keyed(self._newest, b"a" + payload) + payload
+        ).decode()
 
     def unseal(self, text: object) -> dict[str, Any] | None:
         """Return the argument of :meth:`seal`, or None if this service did not sign it."""
@@ -106,8 +107,7 @@ class Secrets:
         payload = raw[_MAC + 1 :]
         if not hmac.compare_digest(raw[1 : _MAC + 1], keyed(key, b"a" + payload)):
             return None
-        value: dict[str, Any] = json.loads(payload)
-        return value
+        return dict(json.loads(payload))
 
 
 def keyed(key: bytes, text: bytes, size: int = _MAC) -> bytes:

@@ -303,8 +303,7 @@ class Closer:
         """Close a stopped experiment, once every worker knows that it was stopped."""
         now = self._clock.now()
         if row.state == "stopped":
-            seen = self._stopped.setdefault(row.id, now)
-            if now - seen > row.window_ms + self._grace + _KNOWN_MS:
+            if now - self._stopped.setdefault(row.id, now) > row.window_ms + self._grace + _KNOWN_MS:
                 self._store.close_experiment(row.id)
                 self.failing.pop(row.title, None)
         elif row.state == "killed" and now - self._store.changed_at(row.key) > KILLED_MS:

@@ -90,8 +90,7 @@ class Watches:
             if self.watches["sample_ratio"].alarm_n is None:
                 self.watches["sample_ratio"] = Watch()
         if epoch == self.epoch:
-            larger = max(chance, 1 - chance)
-            self.watches["sample_ratio"].add((-chance if control else 1 - chance) / larger)
+            self.watches["sample_ratio"].add((-chance if control else 1 - chance) / max(chance, 1 - chance))
 
     def compare(self, *, control: bool, clickless: bool, slow: bool | None) -> None:
         """Compare the first list of a unit with the first list of a unit of the other side."""

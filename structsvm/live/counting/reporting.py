@@ -241,10 +241,6 @@ def rows(store: Store, row: ExperimentRow, secrets: Secrets | None) -> Iterator[
     for one in _closed(store, row, late=True):
         documents = list(one.record.documents)
         token = Token(row.id, len(documents), one.shown_at, one.id)
-        clicks = [
-            {"place": place, "action": action, "at": at, "dwell_s": dwell, "late": bool(late)}
-            for place, action, at, dwell, late in one.clicks
-        ]
         yield {
             "seq": one.seq,
             "token": one.id.hex() if secrets is None else secrets.token(token),
@@ -253,7 +249,10 @@ def rows(store: Store, row: ExperimentRow, secrets: Secrets | None) -> Iterator[
             "documents": documents,
             "offset": one.record.offset,
             "query": one.query,
-            "clicks": clicks,
+            "clicks": [
+                {"place": place, "action": action, "at": at, "dwell_s": dwell, "late": bool(late)}
+                for place, action, at, dwell, late in one.clicks
+            ],
         }
 
 

@@ -132,9 +132,8 @@ class OpenSearch(Dialect):
     """Whether the engine takes ``ext.ubi`` in a request."""
 
     def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
-        first = page_number("from", parameters.get("from", body.get("from")), 0)
         return Query(
-            first,
+            page_number("from", parameters.get("from", body.get("from")), 0),
             page_number("size", parameters.get("size", body.get("size")), 10),
             text_in(body, "q", "ext.ubi.user_query"),
         )

@@ -108,9 +108,8 @@ class Solr(Dialect):
 
     def page(self, body: Object, parameters: Mapping[str, str]) -> Query:
         params = _params(body)
-        first = page_number("offset", _first(body, params, ("offset", "from"), "start"), 0)
         return Query(
-            first,
+            page_number("offset", _first(body, params, ("offset", "from"), "start"), 0),
             page_number("limit", _first(body, params, ("limit", "size"), "rows"), 10),
             text_in(body, "q", "params.user_query", "query", "params.q"),
         )

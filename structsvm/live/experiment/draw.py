@@ -61,7 +61,6 @@ def page_of(shown: Shown, offset: int) -> Shown:
     """
     if not offset:
         return shown
-    begun = -offset % shown.n_rankers
-    end = offset + begun
+    end = offset + (-offset % shown.n_rankers)
     rows = tuple((None,) * len(row[offset:end]) + row[end:] for row in shown.evidence)
     return replace(shown, documents=shown.documents[offset:], evidence=rows, offset=offset)

@@ -16,8 +16,8 @@ from structsvm.live.contract import bodies
 from structsvm.live.contract.bodies import MAX_ID, Assign, Show
 from structsvm.live.contract.calls import Refused, check_show, check_texts
 from structsvm.live.contract.clock import Clock
-from structsvm.live.contract.limits import RateLimit
 from structsvm.live.contract.metrics import Metrics
+from structsvm.live.contract.rate_limit import RateLimit
 from structsvm.live.contract.settings import Settings
 from structsvm.live.contract.tokens import Secrets, Token, hashed_unit, impression_id
 from structsvm.live.counting import reporting
@@ -76,7 +76,6 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.metrics, self.clock = Metrics(), Clock()
-        self.secrets: Secrets
         self.store = store = open_database(settings.store)
         self.writer = Writer(connector(settings.store))
         self.registry = Registry(store, self.clock, settings.engines)
@@ -91,9 +90,7 @@ class Service:
         """Read the secrets and the store, and start the writer, the closer and the loops beside requests."""
         # switch threads often, so that requests do not wait for the threads of the writer and the closer
         sys.setswitchinterval(0.001)
-        path = self.settings.secret_path
-        assert path is not None
-        self.secrets = Secrets.of_file(path)
+        self.secrets = Secrets.of_file(self.settings.secret_path)
         self.clock.keep_above(await asyncio.to_thread(self.store.last_shown_at))
         self.writer.start()
         await self.registry.refresh()
@@ -211,8 +208,9 @@ class Service:
         Events that are not of this form are rejected one by one; if all are rejected, the call is refused.
         """
         now = self.clock.now()
-        read = self.secrets.read
-        tokens = [read(event.get("token")) if isinstance(event, dict) else None for event in events]
+        tokens = [
+            self.secrets.read(event.get("token")) if isinstance(event, dict) else None for event in events
+        ]
         signed = [(event, token) for event, token in zip(events, tokens, strict=True) if token is not None]
         await self.registry.know({token.experiment for _, token in signed})
         lists = {token.impression: self._lists.get(token.impression) for _, token in signed}
@@ -308,8 +306,7 @@ class Service:
         # without stopped and killed experiments, which may wait for the operator
         going = [row for row in rows.values() if row.state in ("running", "paused")]
         in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
-        watched = {"", *(row.title for row in going)}
-        closes = self.closer.alive and watched.isdisjoint(self.closer.failing)
+        closes = self.closer.alive and {"", *(row.title for row in going)}.isdisjoint(self.closer.failing)
         return bodies.Ready(
             ready=reads and writes and in_time and closes,
             writer=writes,
@@ -352,9 +349,7 @@ class Service:
             return None, "empty"
         if offset and not by_team:
             return None, "page"
-        duel: dict[str, Any] = {}
-        if experiment.policy is not None:
-            duel = {"arms": found.arms, "note": found.note}
+        duel: dict[str, Any] = {} if experiment.policy is None else {"arms": found.arms, "note": found.note}
         top = [ranking[:last] for ranking in chosen]
         if all(ranking == top[0] for ranking in top):
             if not (page := top[0][offset:]):

@@ -148,8 +148,9 @@ class Upkeep:
             try:
                 if backups.is_due():
                     now = self.clock.now()
-                    until = now + _BACKUP_MS
-                    if await asyncio.to_thread(self.store.lease, "backup", self._owner, now, until):
+                    if await asyncio.to_thread(
+                        self.store.lease, "backup", self._owner, now, now + _BACKUP_MS
+                    ):
                         await asyncio.to_thread(backups.make)
                 ended = {e.row.id for e in self.registry.by_id.values() if e.row.unit_key is None}
                 await asyncio.to_thread(backups.drop_unit_keys, frozenset(ended))

@@ -30,9 +30,9 @@ def open_database(url: str) -> Store:
 def connector(url: str) -> Callable[[], HotConnection]:
     """Return a function that opens a connection for the writer."""
     path = sqlite_file(url)
-    if path is None:
-        return partial(postgres.PostgresConnection, url)
-    return partial(sqlite.SqliteConnection, path)
+    return (
+        partial(postgres.PostgresConnection, url) if path is None else partial(sqlite.SqliteConnection, path)
+    )
 
 
 def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:

@@ -171,8 +171,7 @@ class Store:
 
     def changed_at(self, key: str) -> int:
         """Return the time of the last change of an experiment; 0 if never changed."""
-        query = select(func.max(schema.changes.c.at)).where(schema.changes.c.key == key)
-        return int(self._one(query) or 0)
+        return int(self._one(select(func.max(schema.changes.c.at)).where(schema.changes.c.key == key)) or 0)
 
     # ---- impressions -------------------------------------------------------------------------------------------
 
@@ -198,9 +197,8 @@ class Store:
             return []
         config = json.loads(self._one(select(_e.config).where(_e.id == experiment)))
         of: dict[int, list[Any]] = {row.seq: [] for row in rows}
-        clicked = select(schema.clicks).where(_c.impression.between(rows[0].seq, rows[-1].seq))
-        if not late:
-            clicked = clicked.where(_c.late == 0)
+        own = _c.impression.between(rows[0].seq, rows[-1].seq), _c.late <= int(late)
+        clicked = select(schema.clicks).where(*own)
         for impression, *click in self._rows(clicked.order_by(_c.impression, _c.at, _c.place, _c.action)):
             if impression in of:
                 of[impression].append(tuple(click))
@@ -274,8 +272,9 @@ class Store:
 
     def progress(self, experiment: int) -> ClosingProgress:
         """Return the progress of the closer."""
-        columns = [_s[name] for name in ClosingProgress._fields]
-        (row,) = self._rows(select(*columns).where(_s.experiment == experiment))
+        (row,) = self._rows(
+            select(*[_s[name] for name in ClosingProgress._fields]).where(_s.experiment == experiment)
+        )
         return ClosingProgress(*row)
 
     def announce(self, experiment: int, horizon: int, due: int, limit: int) -> int:
@@ -327,8 +326,9 @@ class Store:
                 rows = [{"experiment": experiment, "unit": unit, "epoch": n} for unit, n in units.items()]
                 connection.execute(_COUNTED, rows)
             if bandit is not None:
-                policy = update(schema.bandits).where(_b.experiment == experiment)
-                connection.execute(policy.values(now | {"state": bandit}))
+                connection.execute(
+                    update(schema.bandits).where(_b.experiment == experiment).values(now | {"state": bandit})
+                )
         return True
 
     def close_experiment(self, experiment: int) -> None:
@@ -355,8 +355,9 @@ class Store:
             if found is None:
                 taken = connection.execute(_NEW, {"name": name, "value": mine})
             else:
-                own = update(schema.meta).where(_m.name == name, _m.value == found)
-                taken = connection.execute(own.values(value=mine))
+                taken = connection.execute(
+                    update(schema.meta).where(_m.name == name, _m.value == found).values(value=mine)
+                )
             return bool(taken.rowcount)
 
     def series(self, experiment: int) -> list[dict[str, Any]]:
@@ -399,8 +400,9 @@ class Store:
     def add_key(self, identity: str, hashed: bytes, scope: str, now: int) -> None:
         """Store a key."""
         with self.writing.begin() as connection:
-            row = {"id": identity, "hash": hashed, "scope": scope, "created_at": now}
-            connection.execute(schema.keys.insert().values(row))
+            connection.execute(
+                schema.keys.insert().values(id=identity, hash=hashed, scope=scope, created_at=now)
+            )
 
     def callers(self) -> list[dict[str, Any]]:
         """Return all keys: id, hash, scope, created_at, last_used_day."""
@@ -413,10 +415,9 @@ class Store:
 
     def use_keys(self, days: Mapping[str, int]) -> None:
         """Record the day on which keys were last used."""
-        own = update(schema.keys).where(_k.id == bindparam("key_id"))
+        own = update(schema.keys).where(_k.id == bindparam("key_id")).values(last_used_day=bindparam("day"))
         with self.writing.begin() as connection:
-            statement = own.values(last_used_day=bindparam("day"))
-            connection.execute(statement, [{"key_id": key, "day": day} for key, day in days.items()])
+            connection.execute(own, [{"key_id": key, "day": day} for key, day in days.items()])
 
     def integrity(self) -> list[str]:
         """Return inconsistencies among the rows."""
@@ -432,10 +433,9 @@ class Store:
 
 
 def _experiments(connection: Connection, *, newest: bool) -> list[ExperimentRow]:
-    query = select(schema.experiments).order_by(_e.key, _e.revision)
     rows = [
         ExperimentRow(*row)._replace(config=json.loads(row.config), closed=bool(row.settled))
-        for row in connection.execute(query)
+        for row in connection.execute(select(schema.experiments).order_by(_e.key, _e.revision))
     ]
     return list({row.key: row for row in rows}.values()) if newest else rows
 
@@ -446,5 +446,6 @@ def _set(connection: Connection, experiment: int, **values: Any) -> None:
 
 def _add(connection: Connection, counts: Mapping[tuple[int, str], int]) -> None:
     """Add to counters, by experiment and name, always in the same order."""
-    rows = [{"experiment": e, "name": name, "n": n} for (e, name), n in sorted(counts.items())]
-    connection.execute(_ADDED, rows)
+    connection.execute(
+        _ADDED, [{"experiment": e, "name": name, "n": n} for (e, name), n in sorted(counts.items())]
+    )

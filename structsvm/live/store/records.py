@@ -100,12 +100,12 @@ def shown_of(record: str, config: Mapping[str, Any]) -> Shown:
 
 def duels_of(rows: Sequence[Any]) -> list[StoredDuel]:
     """Return the duels of impression rows; rows of the control have none."""
-    found = []
-    for row in rows:
-        record = json.loads(row.record)
-        if "arms" in record:
-            found.append(StoredDuel(row.seq, row.id, Duel(tuple(record["arms"]), record.get("note"))))
-    return found
+    records = ((row, json.loads(row.record)) for row in rows)
+    return [
+        StoredDuel(row.seq, row.id, Duel(tuple(record["arms"]), record.get("note")))
+        for row, record in records
+        if "arms" in record
+    ]
 
 
 def undrawn(method: str, documents: Sequence[str], n_rankers: int, **fields: Any) -> Shown:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,10 @@ _THERE = "SELECT 1 FROM impressions WHERE id = ? AND shown_at = ?"
 
 def engines(path: Path) -> tuple[Engine, Engine]:
     """Return an engine for reading with autocommit, and an engine for transactions that write."""
-
-    def connect() -> sqlite3.Connection:
-        return _connect(path)
-
-    reading = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=4)
-    writing = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=2)
+    reading, writing = (
+        create_engine("sqlite://", creator=partial(_connect, path), poolclass=QueuePool, pool_size=size)
+        for size in (4, 2)
+    )
 
     @event.listens_for(writing, "begin")
     def begin(connection: Any) -> None:

@@ -133,10 +133,9 @@ class Writer:
     def _write(self, connection: HotConnection | None, jobs: list[_Job]) -> HotConnection | None:
         shown = [job.shown for job in jobs if job.shown is not None]
         clicks = [row for job in jobs for row in job.clicks]
-        result: _Result
         try:
             connection = connection or self._connect()
-            result = connection.write(shown, clicks)
+            result: _Result = connection.write(shown, clicks)
             self.last_commit, self.failing = time.monotonic(), None
         except Exception as error:
             if self.failing is None:

@@ -102,10 +102,10 @@ def _own_routes(service: Service) -> list[Route]:
 
     def export(request: Request, key: str, body: object) -> Any:
         form = request.query_params.get("format", "structsvm")
-        if form == "ubi":
-            lines = ubi.lines(service.rows(key, tokens=is_allowed(request, "admin")), key)
-        else:
-            lines = service.export(key, form)
+        tokens = is_allowed(request, "admin")
+        lines = (
+            ubi.lines(service.rows(key, tokens=tokens), key) if form == "ubi" else service.export(key, form)
+        )
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
     async def ready(request: Request, key: str, body: object) -> Any:

@@ -195,8 +195,7 @@ def _described(method: str, path: str, one: Operation) -> dict[str, Any]:
     }
     if one.description:
         found["description"] = one.description
-    refusals = one.refusals if one.scope is None else (401, *one.refusals)
-    for status in refusals:
+    for status in one.refusals if one.scope is None else (401, *one.refusals):
         found["responses"][str(status)] = {
             "description": _SAID[status],
             **_content(bodies.Ready if path == "/readyz" else bodies.Error),

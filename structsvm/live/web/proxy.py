@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -24,9 +25,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from structsvm.live.contract.bodies import Assign, Show, Shown
+from structsvm.live.contract.breaker import Breaker
 from structsvm.live.contract.calls import Refused
 from structsvm.live.contract.config import is_text
-from structsvm.live.contract.limits import Breaker
 from structsvm.live.engines.answers import Unknown, UnusableAnswer, label_of
 from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.experiment.service import Service
@@ -123,10 +124,9 @@ class Proxy:
         length = min(query.size, experiment["length"], len(main.ranking) - offset)
         if why is not None or length <= 0:
             return await self._page(engine, asked, why or "page", main)
-        rankings = {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}}
         call = Show(
             request_id,
-            rankings,
+            {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}},
             length,
             offset,
             asked.unit,
@@ -249,10 +249,8 @@ class Proxy:
         if raw.status != 200:
             raise UnusableAnswer("status", f"{raw.status} {_excerpt(raw)}")
         parsed = _parsed(raw.text(MAX_ANSWER))
-        ranking = engine.ranking(parsed)
-        if len(ranking) > last:  # engines may return more than was requested
-            ranking = dict(list(ranking.items())[:last])
-        return _Answer(raw, parsed, ranking)
+        # engines may return more than was requested
+        return _Answer(raw, parsed, dict(islice(engine.ranking(parsed).items(), last)))
 
     async def _main(self, engine: Engine, asked: Asked) -> _Answer:
         """Return production's response from the first document on, without a ranking if it cannot be read."""

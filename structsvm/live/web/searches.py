@@ -78,8 +78,9 @@ class Asked:
         if self.body is None:
             return self
         try:
-            given = parse_qsl(self.parameters, keep_blank_values=True)
-            query = engine.dialect.read(self.body, given, engine.also)
+            query = engine.dialect.read(
+                self.body, parse_qsl(self.parameters, keep_blank_values=True), engine.also
+            )
         except (BadInput, ValueError, RecursionError):
             return self
         reason = query.reason

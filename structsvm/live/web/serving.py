@@ -56,10 +56,9 @@ def worker_app() -> Starlette:
     if multiprocessing.parent_process() is not None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     # the metrics of a worker remain in files named by its process id, even after it has died
-    if settings.workers > 1:
-        numbers = {file.stem.rpartition("_")[2] for file in figures().iterdir()}
-        if len(numbers) >= settings.workers:
-            _log.warning("structsvm live: a worker that died or stopped answering is replaced")
+    n_workers = settings.workers
+    if n_workers > 1 and len({file.stem.rpartition("_")[2] for file in figures().iterdir()}) >= n_workers:
+        _log.warning("structsvm live: a worker that died or stopped answering is replaced")
     return create_app(settings)
 
 

@@ -150,8 +150,9 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         sections.append(pages.section("Judges", pages.table(columns, _judges(result), caption=caption)))
     votes, verdict, order = summary(result, elo=elo)[:3]
     lead = f"{verdict}. {votes}. {order[0].upper()}{order[1:]}."
-    remarks = [pages.paragraph(text, small=True) for text in notes(result)]
-    return pages.page(f"Arena: {name}", *sections, *remarks, lead=lead)
+    return pages.page(
+        f"Arena: {name}", *sections, *[pages.paragraph(text, small=True) for text in notes(result)], lead=lead
+    )
 
 
 def _matrix(result: Arena) -> str:
@@ -164,10 +165,8 @@ def _matrix(result: Arena) -> str:
         ):
             shown = " \u2713" if evidence >= result.threshold else ""
             cells[one, other] = f"{share:.0%} of {pair.n_votes:,}{shown}"
-    columns = [pages.Column("won against"), *(pages.Column(model, numeric=True) for model in result.models)]
-    rows = [[one, *(cells.get((one, other), "") for other in result.models)] for one in result.models]
     return pages.table(
-        columns,
-        rows,
+        [pages.Column("won against"), *(pages.Column(model, numeric=True) for model in result.models)],
+        [[one, *(cells.get((one, other), "") for other in result.models)] for one in result.models],
         caption="Share of the votes that the row's model won; \u2713: shown to beat the column's model",
     )

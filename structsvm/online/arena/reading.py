@@ -97,12 +97,12 @@ def read_votes(source: object, *, columns: Mapping[str, str] | None = None) -> V
             **dict.fromkeys(_IDS, "id"),
             "time": "time",
         }
-        roles = {name: kinds.get(role, "category") for role, name in names.items()}
-        for batch in table.read(roles):
+        for batch in table.read({name: kinds.get(role, "category") for role, name in names.items()}):
             for role, column in columns_of_ids.items():
                 what = "a model" if role in "ab" else f"the id of a {role}"
-                array = ids(batch, names[role], what, missing=role not in "ab")
-                arrays[role].append(look(column, array, batch))
+                arrays[role].append(
+                    look(column, ids(batch, names[role], what, missing=role not in "ab"), batch)
+                )
             sides = {names["a"].lower(): 1.0, names["b"].lower(): 0.0} | _POSITIONS
             if "winner" in names:
                 words = texts(batch, names["winner"]).to_pylist()

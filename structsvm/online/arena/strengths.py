@@ -104,9 +104,8 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     lower = np.where(wins <= 0.0, -np.inf, estimate[:k] - error[:k])
     upper = np.where(wins >= total, np.inf, estimate[:k] + error[:k])
     # without intervals, any rank is possible
-    best, worst = np.ones(k, dtype=np.int64), np.full(k, k)
-    if np.isfinite(error).all():
-        best, worst = _ranks(estimate[:k], covariance[:k, :k])
+    unknown = np.ones(k, dtype=np.int64), np.full(k, k)
+    best, worst = _ranks(estimate[:k], covariance[:k, :k]) if np.isfinite(error).all() else unknown
     return Strengths(members, estimate[:k], lower, upper, best, worst, float(theta[k]), float(error[k]))
 
 
@@ -167,8 +166,7 @@ def _ranks(strength: Float, covariance: Float) -> tuple[Int, Int]:
     largest, others = np.empty(_DRAWS), ~np.eye(k, dtype=bool)
     for draw in range(_DRAWS):
         z = products(root, rng.standard_normal(k))
-        difference = np.abs(z[:, None] - z[None, :]) / error
-        largest[draw] = difference.max(where=others, initial=0.0)
+        largest[draw] = (np.abs(z[:, None] - z[None, :]) / error).max(where=others, initial=0.0)
     above = strength[:, None] - strength[None, :] > np.quantile(largest, 0.95) * error
     return 1 + above.sum(axis=0), k - above.sum(axis=1)
 
@@ -177,8 +175,7 @@ def neutral_wins(votes: Votes) -> Float:
     """Return the matrix of wins without the estimated advantage of the model shown first."""
     plays, won = votes.tables()
     theta = _fit(plays, won, True)[0]
-    excess = win_rates(theta[:-1], theta[-1]) - win_rates(theta[:-1], 0.0)
-    ahead = np.clip(won - plays * excess, 0.0, plays)
+    ahead = np.clip(won - plays * (win_rates(theta[:-1], theta[-1]) - win_rates(theta[:-1], 0.0)), 0.0, plays)
     return np.asarray(ahead + (plays - ahead).T)
 
 

@@ -137,10 +137,16 @@ class Arena:
         for part, group in enumerate(self.strengths):
             for k in np.argsort(-group.strength, kind="stable"):
                 model = int(group.models[k])
-                ends = {name: getattr(group, name)[k].item() for name in _ENDS}
-                row = {"model": self.votes.models[model], "strength": float(group.strength[k])} | ends
-                row |= {"win_rate": float(won[model] / votes[model]), "votes": int(votes[model])}
-                out.append(row | {"part": part + 1})
+                out.append(
+                    {
+                        "model": self.votes.models[model],
+                        "strength": float(group.strength[k]),
+                        **{name: getattr(group, name)[k].item() for name in _ENDS},
+                        "win_rate": float(won[model] / votes[model]),
+                        "votes": int(votes[model]),
+                        "part": part + 1,
+                    }
+                )
         return out
 
     def to_frame(self) -> Any:
@@ -383,11 +389,9 @@ def _shuffled(votes: Votes, codes: Int | None) -> Votes:
 
 def _check_order(votes: Votes, cluster: str) -> None:
     """Raise BadInput if the votes look sorted by winner: an early look would include only wins of one model."""
-    n_models = len(votes.models)
     # Test for sorting by winner, and by whether the model shown first won: then the two orders of a pair count as two
     # pairs. Matching the orders would hide the sorting.
-    by_showing = replace(votes, models=[*votes.models] * 2, second=votes.second + n_models)
-    for one in (votes, by_showing):
+    for one in (votes, replace(votes, models=[*votes.models] * 2, second=votes.second + len(votes.models))):
         whole = comparisons(one, "unknown", cluster)
         if not votes.in_turns() or votes.judge is None:
             _refuse_sorted(one, whole)
@@ -396,8 +400,7 @@ def _check_order(votes: Votes, cluster: str) -> None:
         judge = np.unique(votes.judge, return_inverse=True)[1] * len(one.models)
         models = one.models * (int(judge.max()) // len(one.models) + 1)
         within = replace(one, models=models, first=one.first + judge, second=one.second + judge)
-        single = "none" if cluster == "judge" else cluster
-        _refuse_sorted(within, comparisons(within, "unknown", single))
+        _refuse_sorted(within, comparisons(within, "unknown", "none" if cluster == "judge" else cluster))
         if _looks_sorted(one, whole):
             raise BadInput(
                 "votes",
@@ -485,8 +488,7 @@ def _level(peak: Float, leaders: list[int], epsilon: float, top: int) -> float:
     # the weakest claim has evidence 1 / delta; the level is the error of all claims at this delta
     n_models = len(peak)
     inside = np.array(leaders)
-    outside = np.setdiff1d(np.arange(n_models), inside)
-    delta = float(exp(-peak[np.ix_(inside, outside)].min()))
+    delta = float(exp(-peak[np.ix_(inside, np.setdiff1d(np.arange(n_models), inside))].min()))
     if epsilon > 0:
         return n_models * delta
     return error_of_top(delta, n_models, top) if top > 1 else error_of_best(delta, n_models)

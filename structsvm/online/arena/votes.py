@@ -187,8 +187,7 @@ def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None
             chosen = chosen[np.argsort(pair_of_run[chosen], kind="stable")]
             pairs = pair_of_run[chosen]
             _, begin, size = np.unique(pairs, return_index=True, return_counts=True)
-            number = np.arange(len(pairs)) - np.repeat(begin, size)
-            outcomes.append((pairs * (n + 1) + number, chosen))
+            outcomes.append((pairs * (n + 1) + (np.arange(len(pairs)) - np.repeat(begin, size)), chosen))
         (one_keys, ones), (other_keys, others) = outcomes
         _, here, there = np.intersect1d(one_keys, other_keys, assume_unique=True, return_indices=True)
         one, other = ones[here], others[there]

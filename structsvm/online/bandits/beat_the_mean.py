@@ -49,8 +49,7 @@ class BeatTheMean(Eliminates):
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
-        arm = alive[tied(-self.plays[alive].sum(axis=1), rng)]
-        return Duel((int(arm), pick(alive, rng)))
+        return Duel((int(alive[tied(-self.plays[alive].sum(axis=1), rng)]), pick(alive, rng)))
 
     def update(self, duel: Duel, outcome: object) -> None:
         """Count the outcome for the first arm only, and eliminate the worst arm if its bound shows that it is worse

@@ -212,8 +212,7 @@ class BestArm(CountsWins):
         pairs = []
         for _ in range(n):
             # the undecided claim with the smallest capital
-            evidence = np.where(open_, mixture(growth), np.inf)
-            i, j = divmod(tied(-evidence.ravel(), rng), len(outside))
+            i, j = divmod(tied(-np.where(open_, mixture(growth), np.inf).ravel(), rng), len(outside))
             growth[i, j] += expected[i, j]
             pairs.append(_shuffled(int(inside[i]), int(outside[j]), rng))
         return pairs

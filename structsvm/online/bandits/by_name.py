@@ -57,7 +57,7 @@ def make(name: str, n_arms: int, horizon: int | None = None, **options: object) 
     return bandit
 
 
-def from_json(text: str) -> Any:
+def from_json(text: str) -> Bandit:
     """Restore a bandit of this package from the text that its ``to_json`` returned.
 
     Examples
@@ -70,7 +70,8 @@ def from_json(text: str) -> Any:
     is_bandit = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
     if not is_bandit or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
         raise BadInput("bandit", f"expected a class of structsvm.online.bandits, got {name!r:.60}")
-    return getattr(import_module(_ROOM), name).from_json(text)
+    bandit: Bandit = getattr(import_module(_ROOM), name).from_json(text)
+    return bandit
 
 
 def read_state(text: str, what: str) -> tuple[Any, Any, Any]:

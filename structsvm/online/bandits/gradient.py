@@ -89,14 +89,9 @@ class GradientDescent(SavedState):
         value = float(np.mean(np.asarray(outcome, dtype=np.float64)))
         if not 0.0 <= value <= 1.0:
             raise BadInput("outcome", "expected numbers in [0, 1]", value=outcome)
-        if self.feedback == "win":
-            step = self.gamma if value > 0.5 else 0.0
-        elif self.feedback == "probability":
-            step = -self.gamma * value
-        else:
-            step = -self.gamma * (value - 0.5)
         # a step along the sampled direction, towards the neighbour if positive, before the projection
-        if step:
+        sizes = {"win": float(value > 0.5), "probability": -value, "advantage": -(value - 0.5)}
+        if step := self.gamma * sizes[self.feedback]:
             self.w = self._project(self.w + step * probe.direction)
 
     def best(self, rng: np.random.Generator | None = None) -> Float:
@@ -149,9 +144,9 @@ def BGD2(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = Non
 
 
 def dbgd_step_sizes(
-    lipschitz: float, *, dimension: int, radius: float, horizon: float, convex: bool = False
+    lipschitz: float, *, dimension: int, radius: float, horizon: float
 ) -> tuple[float, float]:
-    """Return the ``delta`` and ``gamma`` of :func:`DBGD` for which the thesis bounds the regret (Theorems 7 and 9).
+    """Return the ``delta`` and ``gamma`` of :func:`DBGD` for which the thesis bounds the regret (Theorem 7).
 
     Parameters
     ----------
@@ -164,16 +159,13 @@ def dbgd_step_sizes(
         ``R``, the radius of the ball onto which :func:`DBGD` projects.
     horizon : int
         ``T``, the number of comparisons.
-    convex : bool, default=False
-        Assume that the smoothed relative loss is convex, as Theorem 9 does: ``delta`` is 1.6 times as large.
 
     Notes
     -----
-    ``gamma = R / sqrt(T)`` and ``delta = sqrt(2 R d / (13 L)) / T^(1/4)``, with 5 instead of 13 if ``convex``. The
-    expected regret from ``w = 0``, summed over both points of each comparison, is then at most
-    ``2 lambda T^(3/4) sqrt(26 R d L)`` if ``delta < L_sigma / (L_v L_2)``, where ``L_2`` is the Lipschitz constant of
-    the derivative of the link and ``lambda`` decreases to 1 as T increases. If ``convex``, the regret is at most
-    ``2 T^(3/4) sqrt(10 R d L)``.
+    ``gamma = R / sqrt(T)`` and ``delta = sqrt(2 R d / (13 L)) / T^(1/4)``. The expected regret from ``w = 0``, summed
+    over both points of each comparison, is then at most ``2 lambda T^(3/4) sqrt(26 R d L)`` if
+    ``delta < L_sigma / (L_v L_2)``, where ``L_2`` is the Lipschitz constant of the derivative of the link and
+    ``lambda`` decreases to 1 as T increases.
 
     Examples
     --------
@@ -184,4 +176,4 @@ def dbgd_step_sizes(
     d, steps = check_whole("dimension", dimension), check_whole("horizon", horizon, floats=True)
     L, R = check_positive("lipschitz", lipschitz), check_positive("radius", radius)
     fourth_root = math.sqrt(math.sqrt(steps))
-    return math.sqrt(2 * R * d / ((5 if convex else 13) * L)) / fourth_root, R / fourth_root**2
+    return math.sqrt(2 * R * d / (13 * L)) / fourth_root, R / fourth_root**2

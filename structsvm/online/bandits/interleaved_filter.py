@@ -63,9 +63,7 @@ class InterleavedFilter(SavedState):
         if self.candidate is None:
             order = [int(arm) for arm in rng.permutation(self.n_arms)]
             return Duel((order[0], order[1]), order)
-        if not self.rivals:
-            return Duel((self.candidate, self.candidate))
-        return Duel((self.candidate, self.rivals[self.position]))
+        return Duel((self.candidate, self.rivals[self.position] if self.rivals else self.candidate))
 
     def update(self, duel: Duel, outcome: object) -> None:
         """Count the win. At the end of a round, eliminate rivals that lost, and replace a candidate that lost.

@@ -64,5 +64,6 @@ class MDB(CountsWins):
             return Duel((int(narrow[0]),))
         if len(narrow) == 0:
             return Duel(tuple(range(self.n_arms)))
-        wide = np.flatnonzero((upper_bounds(self.wins, self.beta * log_t) >= 0.5).all(axis=1))
-        return Duel(tuple(wide.tolist()))
+        return Duel(
+            tuple(np.flatnonzero((upper_bounds(self.wins, self.beta * log_t) >= 0.5).all(axis=1)).tolist())
+        )

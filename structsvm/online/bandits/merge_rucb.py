@@ -12,14 +12,9 @@ from structsvm.online.bandits.policy import SavedState, check_order, pick, recor
 from structsvm.protocols import Duel
 
 
-def initial_batches(order: Sequence[int], size: int, partition: str) -> list[list[int]]:
-    """Split the arms, in the given order, into ``ceil(n_arms / size)`` batches.
-
-    All batches but the last have ``size`` arms (Algorithm 1, line 2). With ``partition="even"``, sizes differ by at
-    most 1.
-    """
-    if partition == "even":
-        return [part.tolist() for part in np.array_split(np.array(order), -(-len(order) // size))]
+def initial_batches(order: Sequence[int], size: int) -> list[list[int]]:
+    """Split the arms, in the given order, into batches of ``size`` arms, the last of which may have fewer (Algorithm 1,
+    line 2)."""
     return [list(order[start : start + size]) for start in range(0, len(order), size)]
 
 
@@ -35,8 +30,7 @@ def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
     while True:
         sizes = [len(batch) for batch in merged]
         small, large = sizes.index(min(sizes)), sizes.index(max(sizes))
-        in_range = 2 * min(sizes) >= size and 2 * max(sizes) <= 3 * size
-        if in_range or max(sizes) - min(sizes) < 2:
+        if (2 * min(sizes) >= size and 2 * max(sizes) <= 3 * size) or max(sizes) - min(sizes) < 2:
             return merged
         merged[small].append(merged[large].pop())
 
@@ -56,10 +50,10 @@ class MergeRUCB(SavedState):
         Probability of failure.
     size : int, default=4
         ``p``, the number of arms of an initial batch; at least 4, as Algorithm 1 requires.
-    partition : {"shuffled", "in order", "even"}, default="shuffled"
+    partition : {"shuffled", "in order"}, default="shuffled"
         How to form the initial batches. "in order" follows line 2 of Algorithm 1: batches of ``p`` arms in order of
         index, with the remainder in the last. "shuffled" uses a random order, as the authors' code in Lerot does; the
-        order is drawn with the first duel and stored in its note. "even" also makes the sizes as equal as possible.
+        order is drawn with the first duel and stored in its note.
 
     Notes
     -----
@@ -67,8 +61,7 @@ class MergeRUCB(SavedState):
     batch, in which arms are then eliminated late. The mean regret of 40 runs after 10^6 comparisons, in order and
     shuffled, was 93,400 and 59,500 on MSLR (perfect user), 54,800 and 39,200 on MSLR (informational user), 39,700 and
     36,900 on P64, 19,900 and 15,900 on P31, and 9,080 and 9,350 on caseA of Yan et al. (2022); it was equal within the
-    standard error on BvsC20 and Swirl20. "even" differs from "shuffled" if ``n_arms`` is 1 or 2 more than a multiple
-    of 4: its regret was larger with 5 arms (3,540 and 1,310) and not smaller with up to 10 arms.
+    standard error on BvsC20 and Swirl20.
 
     ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm, for which line 10
     has no second arm, is skipped, as in the authors' code. At most a third of the arms may be uninformative (assumption
@@ -91,7 +84,7 @@ class MergeRUCB(SavedState):
         alpha: float = 1.01,
         delta: float = 0.01,
         size: int = 4,
-        partition: Literal["in order", "shuffled", "even"] = "shuffled",
+        partition: Literal["in order", "shuffled"] = "shuffled",
     ) -> None:
         self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
@@ -99,7 +92,7 @@ class MergeRUCB(SavedState):
             raise BadInput("alpha", "expected more than 1/2, for which C(delta) is defined", value=alpha)
         self.delta = check_positive("delta", delta)
         self.size = check_whole("size", size, 4)
-        check_choice("partition", partition, ("in order", "shuffled", "even"))
+        check_choice("partition", partition, ("in order", "shuffled"))
         self.partition: str = partition
         p = 2 * alpha - 1
         self.offset = float(power((4 * alpha - 1) * self.n_arms**2 / (p * delta), 1 / p))  # C(delta)
@@ -107,7 +100,7 @@ class MergeRUCB(SavedState):
         self.stage = 1
         # before the first duel draws the order, only the sizes of the batches are final
         self.ordered = partition == "in order" or self.n_arms == 1
-        self.batches = initial_batches(range(self.n_arms), self.size, partition)
+        self.batches = initial_batches(range(self.n_arms), self.size)
         self.current = 0  # index of the batch of the next duel
         self.wins = np.zeros((self.n_arms, self.n_arms))
         self._advance()
@@ -136,7 +129,7 @@ class MergeRUCB(SavedState):
         batches, note = self.batches, None
         if not self.ordered:
             note = [int(arm) for arm in rng.permutation(self.n_arms)]
-            batches = initial_batches(note, self.size, self.partition)
+            batches = initial_batches(note, self.size)
         batch = batches[self.current]
         champion = pick(batch, rng)
         if len(batch) == 1:
@@ -157,7 +150,7 @@ class MergeRUCB(SavedState):
         order = None if self.ordered else check_order("duel: order in its note", duel.note, self.n_arms)
         record_pair(self.wins, duel, outcome)
         if order is not None:
-            self.batches, self.ordered = initial_batches(order, self.size, self.partition), True
+            self.batches, self.ordered = initial_batches(order, self.size), True
         self.t += 1
         if not self.finished:
             self._merge()

@@ -190,9 +190,7 @@ def pick(items: Any, rng: np.random.Generator | None) -> int:
     No random number is drawn for a single item; the compiled forms rely on this.
     """
     n = len(items)
-    if n == 1 or rng is None:
-        return int(items[0])
-    return int(items[int(rng.random() * n)])
+    return int(items[0 if n == 1 or rng is None else int(rng.random() * n)])
 
 
 def tied(values: Float, rng: np.random.Generator | None, tol: float = 0.0) -> int:

@@ -42,8 +42,9 @@ class RMED1(CountsWins):
 
     def __init__(self, n_arms: int, *, margin: float | None = None) -> None:
         super().__init__(n_arms)
-        usual = 0.3 * float(power(self.n_arms, 1.01))
-        self.margin = usual if margin is None else check_positive("margin", margin)
+        self.margin = (
+            0.3 * float(power(self.n_arms, 1.01)) if margin is None else check_positive("margin", margin)
+        )
         self.waiting = list(range(self.n_arms))
         self.joining = np.zeros(self.n_arms, dtype=bool)
 
@@ -63,8 +64,7 @@ class RMED1(CountsWins):
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the next pair until each pair was compared once, then the first waiting arm and its opponent."""
-        n_pairs = self.n_arms * (self.n_arms - 1) // 2
-        if self.t < n_pairs:
+        if self.t < self.n_arms * (self.n_arms - 1) // 2:
             first, second = pair_indices(self.n_arms)
             return Duel((int(first[self.t]), int(second[self.t])))
         # Algorithm 2 for the first arm l of the current list: O_l are the arms ahead of l or tied with l

@@ -196,8 +196,7 @@ def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) ->
         return float(-log(low)), np.inf
     # An exclusion is wrong if the excluded arm beats all others. Wrong declarations are then less likely, and the
     # remaining error probability is divided among the n - 1 rivals that may exclude the arm.
-    rest = alpha - _error_beside_winner(low, n_arms)
-    return float(-log(low)), float(log((n_arms - 1) / rest))
+    return float(-log(low)), float(log((n_arms - 1) / (alpha - _error_beside_winner(low, n_arms))))
 
 
 def shown_best(peak: Float, thresholds: tuple[float, float]) -> int:

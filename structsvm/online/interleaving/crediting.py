@@ -10,9 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.online.impressions.shown import Shown, check_clicks
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
+from structsvm.protocols import Float, Int
 
 _ENTRIES = 1 << 21
 """Largest number of entries of the evidence, or of pairs of rankers, that are credited at once."""
@@ -94,8 +92,7 @@ def shares_of_largest(lists: ClickedLists, credit: Float, largest: float | Float
     # of the sign differs from zero if a ranker often wins by a little and rarely loses by much.
     most = lists.clicked.sum(axis=1) * largest
     outcome = differences(credit) / np.where(most > 0, most, np.inf)[:, None]
-    above = np.abs(outcome).max(axis=1) > 1 + 1e-9
-    lists.refuse(above, "evidence with smaller differences per click")
+    lists.refuse(np.abs(outcome).max(axis=1) > 1 + 1e-9, "evidence with smaller differences per click")
     # sums of the same terms in a different order may differ in the last digits
     outcome[np.abs(outcome) <= 1e-12] = 0.0
     return outcome.clip(-1, 1)

@@ -146,8 +146,7 @@ def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     if credit.shape[1] > 2:
         return -np.asarray(np.square((credit * weight).sum(axis=-1)).sum(axis=1))
     # share: total weight of the ranks at which each ranker is ahead; p: share divided by the sum of both shares
-    ahead = np.stack([credit[:, 0] > credit[:, 1], credit[:, 1] > credit[:, 0]])
-    share = (ahead * weight).sum(axis=-1)
+    share = (np.stack([credit[:, 0] > credit[:, 1], credit[:, 1] > credit[:, 0]]) * weight).sum(axis=-1)
     decided = share.sum(axis=0)
     p = np.divide(share, decided, out=np.ones_like(share), where=share > 0)
     return np.asarray(-(decided * (p * log(p)).sum(axis=0)))
@@ -180,8 +179,9 @@ def fair_distribution(
     if least.status != 0:
         raise RuntimeError(f"optimised interleaving: HiGHS found no distribution at all: {least.message}")
     # then maximise the sensitivity with a violation of at most t, plus a tolerance for rounding
-    bounds = [(0, None)] * n_lists + [(0, least.x[-1] + 1e-9)]
-    best = _highs(np.append(-sensitivity, 0.0), **within, bounds=bounds)
+    best = _highs(
+        np.append(-sensitivity, 0.0), **within, bounds=[(0, None)] * n_lists + [(0, least.x[-1] + 1e-9)]
+    )
     probability = _cleaned((best if best.status == 0 else least).x[:-1])
     return probability, float(np.abs((every * probability).sum(axis=-1)).max())
 

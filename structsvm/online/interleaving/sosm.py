@@ -58,8 +58,7 @@ class SOSM(Merging):
         credit = sums_of_clicked(lists)
         # all lists of a length have the same largest difference per click: that of the first and the last rank
         sizes, which = np.unique(lists.lengths, return_inverse=True)
-        by_rank = map(credits_by_rank, sizes)
-        largest = np.array([own[0] - own[-1] for own in by_rank])[which]
+        largest = np.array([own[0] - own[-1] for own in map(credits_by_rank, sizes)])[which]
         return Credits(credit, shares_of_largest(lists, credit, largest), np.ones(len(credit)))
 
     def merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:

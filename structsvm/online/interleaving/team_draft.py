@@ -9,8 +9,9 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.online.impressions.shown import Shown
-from structsvm.online.interleaving.crediting import ClickedLists, Credits, Float, one_list, signs
+from structsvm.online.interleaving.crediting import ClickedLists, Credits, one_list, signs
 from structsvm.online.interleaving.merging import Choose, Merging
+from structsvm.protocols import Float
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,9 @@ def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
     rounds = n_places = 0
     while n_places < length:
         picks = min(n, length - n_places)
-        others = (n - 1) * rounds + picks - 1
         if any(
-            len(ranking) < rounds + 1 + min(others, s) for ranking, s in zip(rankings, shared, strict=True)
+            len(ranking) < rounds + 1 + min((n - 1) * rounds + picks - 1, s)
+            for ranking, s in zip(rankings, shared, strict=True)
         ):
             break
         n_places += picks

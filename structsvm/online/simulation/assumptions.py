@@ -88,7 +88,6 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
             if len(below):
                 need = np.maximum(edge[winner, arm], edge[arm, below]) / edge[winner, below]
                 gamma = max(gamma, float(need.max()))
-    draws = (matrix == 0.5) & ~np.eye(k, dtype=bool)
     return AssumptionReport(
         n_arms=k,
         condorcet=winner,
@@ -99,5 +98,5 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
         triangle_inequality=triangle,
         relaxed_gamma=gamma,
         smallest_gap=gap,
-        uninformative=float(draws.any(axis=1).mean()),
+        uninformative=float(((matrix == 0.5) & ~np.eye(k, dtype=bool)).any(axis=1).mean()),
     )

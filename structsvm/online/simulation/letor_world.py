@@ -26,8 +26,7 @@ def informative_features(data: QueryData) -> Int:
     # a feature is constant within a query iff the value of each document equals that of the previous document
     inside = np.ones(len(X), dtype=bool)
     inside[data.offsets[:-1][data.offsets[:-1] < len(X)]] = False
-    changes = (np.diff(X, axis=0, prepend=X[:1]) != 0) & inside[:, None]
-    return np.flatnonzero(changes.any(axis=0))
+    return np.flatnonzero(((np.diff(X, axis=0, prepend=X[:1]) != 0) & inside[:, None]).any(axis=0))
 
 
 def rank_queries(

@@ -125,9 +125,8 @@ class Simulation:
 
         n = len(self.regret)
         if n < 2:
-            half = np.full(len(self.times), np.inf)
-        else:
-            half = stdtrit(n - 1, (1 + level) / 2) * self.regret.std(axis=0, ddof=1) / np.sqrt(n)
+            return np.full(len(self.times), -np.inf), np.full(len(self.times), np.inf)
+        half = stdtrit(n - 1, (1 + level) / 2) * self.regret.std(axis=0, ddof=1) / np.sqrt(n)
         return self.mean() - half, self.mean() + half
 
 
@@ -144,7 +143,6 @@ def simulate(
     options: dict[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     callback: Callable[[RunProgress], object] | None = None,
-    backend: str | None = None,
 ) -> Simulation:
     """Simulate ``n_runs`` runs of a bandit in a world, each of ``horizon`` comparisons.
 
@@ -180,9 +178,6 @@ def simulate(
     callback : callable, optional
         Called with a :class:`RunProgress` after each run; with one worker and the uncompiled form, also at each of
         ``times``.
-    backend : str, optional
-        Backend of joblib, used for compiled forms as well, with ``n_jobs`` workers. ``"dask"`` uses the current Dask
-        client, with all its workers if ``n_jobs=-1``.
 
     Returns
     -------
@@ -211,8 +206,8 @@ def simulate(
     fresh = runs.bandit_maker(bandit, world.n_arms, steps, options)
     # refuse an invalid name or option before any worker starts
     first = fresh()
+    who = bandit if isinstance(bandit, str) else type(first).__name__
     if regret == "sum" and getattr(first, "compares_sets", False):
-        who = bandit if isinstance(bandit, str) else type(first).__name__
         raise BadInput(
             "regret", f"'sum' is for pairs, but {who} compares sets", "use {regret='average'} or 'weak'"
         )
@@ -222,7 +217,7 @@ def simulate(
     settings = fingerprint(
         first,
         world,
-        bandit=bandit if isinstance(bandit, str) else type(first).__name__,
+        bandit=who,
         options=options or {},
         times=grid.tolist(),
         n_runs=n_runs,
@@ -252,9 +247,7 @@ def simulate(
     # Compiled forms release the GIL and run in threads, other bandits run in processes. Only a run in this process can
     # report its steps to the callback.
     outcomes: Iterable[tuple[int, Float, Int, Int]]
-    if backend is not None:
-        outcomes = runs.in_processes(job, todo, n_jobs, backend)
-    elif plays_compiled:
+    if plays_compiled:
         outcomes = in_threads(job, todo, workers)
     elif workers == 1 or len(todo) <= 1:
         outcomes = (job(run, partial(report, run)) for run in todo)

@@ -25,8 +25,9 @@ def as_world(world: Any) -> World:
 
 def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
     """Return the random stream of each run; raise BadInput for an invalid seed or number of runs."""
-    n_streams = check_whole("n_runs", n_runs, floats=True)
-    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(n_streams)
+    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(
+        check_whole("n_runs", n_runs, floats=True)
+    )
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
@@ -127,17 +128,9 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
         duels[index[first], index[second]] += 1
 
 
-def in_processes(
-    job: Callable[[int], Any], runs: Sequence[int], n_jobs: int | None, backend: str = "loky"
-) -> Iterator[Any]:
-    """Yield the results of runs from workers of a joblib backend; a single loky worker runs in this process."""
-    from joblib import Parallel, delayed, parallel_config
+def in_processes(job: Callable[[int], Any], runs: Sequence[int], n_jobs: int) -> Iterator[Any]:
+    """Yield the results of runs as worker processes finish them."""
+    from joblib import Parallel, delayed
 
-    # not every backend can return results one at a time
-    handing_over = "generator_unordered" if backend == "loky" else "list"
-    try:
-        with parallel_config(backend=backend, n_jobs=n_jobs):
-            pool = Parallel(return_as=handing_over)
-    except (ValueError, ImportError) as error:
-        raise BadInput("backend", f"expected a usable joblib backend ({error})", value=backend) from None
+    pool = Parallel(n_jobs=n_jobs, backend="loky", return_as="generator_unordered")
     yield from pool(delayed(job)(run) for run in runs)

@@ -203,10 +203,10 @@ class Analysis:
         if len(self.rankers) == 2:
             (pair,) = self.pairs
             return pair.a if pair.mean > 0 else pair.b, pair.always_valid_p_value
-        weakest = dict.fromkeys(self.rankers, math.inf)
-        for pair in self.pairs:
-            for name, evidence in zip((pair.a, pair.b), pair.log_evidence, strict=True):
-                weakest[name] = min(weakest[name], evidence)
+        sides = [
+            side for pair in self.pairs for side in zip((pair.a, pair.b), pair.log_evidence, strict=True)
+        ]
+        weakest = {name: min(evidence for side, evidence in sides if side == name) for name in self.rankers}
         best = max(self.rankers, key=weakest.__getitem__)
         return best, p_value_of_best(weakest[best], len(self.rankers))
 
@@ -482,8 +482,8 @@ def compared(
     n, mean = int(counts.sum()), found.mean
     # A sign, rank or randomization test keeps its level only if the statistic is symmetric for indifferent users.
     # Fractional outcomes have mean zero without this symmetry: their signs are drawn.
-    results = {}
-    results["sign"] = tests.sign(values, counts) if drawn is None else tests.sign_of_counts(*drawn)
+    sign = tests.sign(values, counts) if drawn is None else tests.sign_of_counts(*drawn)
+    results = {"sign": sign}
     few = tests.n_nonzero(values, counts) < tests.EXACT
     if not few:
         t = tests.student(values, counts)
@@ -498,12 +498,13 @@ def compared(
         test = "randomization" if drawn is None else "sign"
     if test not in results:
         raise BadInput("test", f"expected one of {', '.join(results)} for this log", value=test)
-    chosen, sign, direction = results[test], results.get("sign"), results[test].direction
+    chosen, direction = results[test], results[test].direction
     # if the mean and the test favour different rankers, no number of queries suffices
     needed, met = math.inf, per_unit > 0
     if met and np.sign(mean) == direction:
-        variance = dot((values - mean) ** 2, counts) / n
-        needed = per_unit * units_needed(mean, variance, n, level, settings.power)
+        needed = per_unit * units_needed(
+            mean, dot((values - mean) ** 2, counts) / n, n, level, settings.power
+        )
     # only rounding can move a value beyond the bound
     unit = np.clip(values / bound, -1.0, 1.0)
     lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
@@ -518,8 +519,8 @@ def compared(
         always_valid_p_value=p,
         always_valid_queries_needed=per_unit * counted_needed(unit, counts, level) if met else math.inf,
         log_evidence=log_evidence((1.0 + unit) / 2.0, counts),
-        unit_wins=None if sign is None else int(sign.statistic),
-        unit_losses=None if sign is None else sign.n - int(sign.statistic),
+        unit_wins=int(sign.statistic),
+        unit_losses=sign.n - int(sign.statistic),
         test=chosen.test,
     )
 
@@ -566,20 +567,16 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
 
 def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float) -> str | None:
     # a winner beats every other ranker, so there is at most one
-    wins = dict.fromkeys(rankers, 0)
-    for pair in pairs:
-        if pair.p_value <= alpha and pair.leader is not None:
-            wins[pair.leader] += 1
-    best = max(rankers, key=wins.__getitem__)
-    return best if wins[best] == len(rankers) - 1 else None
+    won = [pair.leader for pair in pairs if pair.p_value <= alpha]
+    return next((name for name in rankers if won.count(name) == len(rankers) - 1), None)
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
     # compare rankers by the number of pairs led minus the number trailed, then by the sum of their means
-    ahead = {name: [0.0, 0.0] for name in rankers}
-    for pair in pairs:
-        for name in (pair.a, pair.b):
-            ahead[name][0] += 0 if pair.leader is None else 1 if name == pair.leader else -1
-        ahead[pair.a][1] += pair.mean
-        ahead[pair.b][1] -= pair.mean
-    return max(rankers, key=lambda name: ahead[name])
+    def standing(name: str) -> tuple[int, float]:
+        own = [pair for pair in pairs if name in (pair.a, pair.b) and pair.leader is not None]
+        led = sum(1 if pair.leader == name else -1 for pair in own)
+        means = (pair.mean if name == pair.a else -pair.mean for pair in pairs if name in (pair.a, pair.b))
+        return led, math.fsum(means)
+
+    return max(rankers, key=standing)

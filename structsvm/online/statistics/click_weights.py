@@ -183,8 +183,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         "options": {"ftol": 1e-15, "maxiter": 1000},
     }
     # the last coordinate is a lower bound on the scores of all pairs, and is maximised
-    first = np.append(start, scores(np.append(start, 0.0))[0].min())
-    u = minimize(negated, first, **settings).x[:-1]
+    u = minimize(negated, np.append(start, scores(np.append(start, 0.0))[0].min()), **settings).x[:-1]
     return products(basis, u / norm(u))
 
 

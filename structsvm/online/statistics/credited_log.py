@@ -31,7 +31,7 @@ from structsvm.online.interleaving.by_name import NAMES, interleaver
 from structsvm.online.interleaving.crediting import Credits, credit_lists, differences, pairs_of
 from structsvm.online.statistics.features import FEATURES, click_features, most_features
 from structsvm.online.statistics.significance import drawn_signs, sign_generator
-from structsvm.protocols import Float
+from structsvm.protocols import Float, Int
 
 _LOOKED_AT = 1 << 16
 """Number of first impressions that are checked for returning users."""
@@ -43,8 +43,6 @@ _FEW_WITHOUT = 20
 otherwise."""
 _IN_MEMORY = 4096
 """Number of impressions of a log in memory that are credited together."""
-
-Int = NDArray[np.int64]
 
 
 class PairColumns(NamedTuple):
@@ -95,8 +93,7 @@ class CreditedLog:
 
     def pair(self, i: int, j: int) -> PairColumns:
         """Return the columns of rankers ``i < j``."""
-        n = len(self.rankers)
-        return self.pairs[i * n - i * (i + 1) // 2 + j - i - 1]
+        return self.pairs[i * len(self.rankers) - i * (i + 1) // 2 + j - i - 1]
 
     @property
     def statistic(self) -> str:
@@ -300,8 +297,7 @@ class _Reader:
                     self.said.clear()
                 # the reference to ``shown`` keeps its id unique
                 self.said[id(shown)] = shown, hash((shown.documents, shown.evidence))
-            said = self.said[id(shown)][1]
-            content = hash((said, one.clicks or (), one.query, one.session, one.user))
+            content = hash((self.said[id(shown)][1], one.clicks or (), one.query, one.session, one.user))
         else:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
         if one.among:

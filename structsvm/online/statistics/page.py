@@ -68,16 +68,15 @@ def page(
             width = sequence.upper - sequence.lower
             drawn = width <= _WIDEST * width[-1]
             sure = f"{100 * (1 - answer.alpha):g}%"
-            labels = {
-                "mean": "difference so far",
-                "lower": f"lower end of its {sure} interval",
-                "upper": f"upper end of its {sure} interval",
-            }
             lines = [
                 pages.Series(
                     label, looks[drawn].tolist(), (log.bound * getattr(sequence, part)[drawn]).tolist()
                 )
-                for part, label in labels.items()
+                for part, label in (
+                    ("mean", "difference so far"),
+                    ("lower", f"lower end of its {sure} interval"),
+                    ("upper", f"upper end of its {sure} interval"),
+                )
             ]
             units = "queries" if clusters is None else f"{answer.cluster}s"
             order = "as the log grew" if clusters is None else f"{units} taken in random order"
@@ -164,9 +163,8 @@ def _by_t(answer: Analysis) -> str:
 
 def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     sure = f"{100 * (1 - answer.alpha):g}%"
-    interval = f"{pair.lower:+.4g} to {pair.upper:+.4g}"
-    if math.isnan(pair.lower):
-        interval = "no interval, as all values are equal"
+    within = f"{pair.lower:+.4g} to {pair.upper:+.4g}"
+    interval = "no interval, as all values are equal" if math.isnan(pair.lower) else within
     facts = [
         ("queries", f"{pair.a} ahead in {pair.wins:,}, {pair.b} in {pair.losses:,}; {pair.ties:,} ties"),
         (

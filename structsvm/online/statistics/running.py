@@ -152,16 +152,6 @@ class RunningStatistics:
     def to_json(self) -> str:
         """Return the state as JSON; numbers are written with full precision."""
         # the state of the generators is included, so that saving does not change later randomised wins and losses
-        pairs = [
-            {
-                "cells": sorted(pair.cells.items()),
-                "wins": pair.wins,
-                "losses": pair.losses,
-                "shown": pair.shown,
-                "rng": None if pair.rng is None else pair.rng.bit_generator.state,
-            }
-            for pair in self._pairs
-        ]
         return json.dumps(
             {
                 "version": VERSION,
@@ -169,7 +159,16 @@ class RunningStatistics:
                 "n": [self.n_impressions, self.n_clicked],
                 "largest": self._largest,
                 "decision": self.decision,
-                "pairs": pairs,
+                "pairs": [
+                    {
+                        "cells": sorted(pair.cells.items()),
+                        "wins": pair.wins,
+                        "losses": pair.losses,
+                        "shown": pair.shown,
+                        "rng": None if pair.rng is None else pair.rng.bit_generator.state,
+                    }
+                    for pair in self._pairs
+                ],
             },
             separators=(",", ":"),
         )
@@ -231,11 +230,9 @@ class RunningStatistics:
 
     def _decide(self) -> None:
         """Set the decision if a ranker is shown to beat every other ranker."""
-        claims: dict[str, list[tuple[int, float] | None]] = {name: [] for name in self.rankers}
-        for pair in self._pairs:
-            for name, shown in zip(pair.names, pair.shown, strict=True):
-                claims[name].append(shown)
-        for name, own in claims.items():
+        claims = [claim for pair in self._pairs for claim in zip(pair.names, pair.shown, strict=True)]
+        for name in self.rankers:
+            own = [shown for winner, shown in claims if winner == name]
             if None not in own:
                 numbers, evidence = zip(*filter(None, own), strict=True)
                 n, p = max(numbers), p_value_of_best(min(evidence), len(self.rankers))

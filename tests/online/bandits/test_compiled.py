@@ -162,7 +162,7 @@ def test_rcs_agrees_in_distribution(world: PreferenceMatrix | Utilities, horizon
 @pytest.mark.parametrize("n_arms", [1, 2, 5, 9, 13])
 def test_merge_rucb_plays_the_same_duels_from_any_partition(n_arms: int) -> None:
     world = Utilities(np.random.default_rng(n_arms).random(n_arms))
-    for partition in ("in order", "shuffled", "even"):
+    for partition in ("in order", "shuffled"):
         settings = {"horizon": 900, "n_runs": 2, "seed": 3, "options": {"partition": partition}}
         compiled_as_literal("mergerucb", world, **settings)
 

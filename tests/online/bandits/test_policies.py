@@ -157,10 +157,9 @@ def test_merge_rucb_batches_stay_in_range() -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
         k = int(rng.integers(1, 60))
-        partition = str(rng.choice(["in order", "even"]))
-        batches = initial_batches(rng.permutation(k), 4, partition)
+        batches = initial_batches(rng.permutation(k), 4)
         assert sorted(arm for batch in batches for arm in batch) == list(range(k))
-        assert all(len(batch) >= 2 for batch in batches) or k == 1 or partition == "in order"
+        assert all(len(batch) == 4 for batch in batches[:-1])
         for batch in batches:  # some losses anywhere
             while len(batch) > 1 and rng.random() < 0.6:
                 batch.pop(int(rng.integers(len(batch))))
@@ -174,15 +173,14 @@ def test_merge_rucb_batches_stay_in_range() -> None:
             assert max(sizes) <= 6 or max(sizes) - min(sizes) < 2
 
 
-@pytest.mark.parametrize(("partition", "cuts"), [("shuffled", (4, 8)), ("even", (4, 7))])
-def test_merge_rucb_draws_its_batches_with_the_first_duel(partition: str, cuts: tuple[int, int]) -> None:
-    fresh = make("mergerucb", 10, partition=partition)
+def test_merge_rucb_draws_its_batches_with_the_first_duel() -> None:
+    fresh = make("mergerucb", 10)
     duels = [fresh.select(np.random.default_rng(seed)) for seed in range(20)]
     assert all(sorted(duel.note) == list(range(10)) for duel in duels)
     assert len({tuple(duel.note) for duel in duels}) == 20
-    parts = [[duel.note[: cuts[0]], duel.note[cuts[0] : cuts[1]], duel.note[cuts[1] :]] for duel in duels]
+    parts = [[duel.note[:4], duel.note[4:8], duel.note[8:]] for duel in duels]
     for duel, batches in zip(duels, parts, strict=True):
-        bandit = make("mergerucb", 10, partition=partition)
+        bandit = make("mergerucb", 10)
         bandit.update(duel, 1)
         assert bandit.batches == batches
         assert any(set(duel.arms) <= set(batch) for batch in bandit.batches)
@@ -190,7 +188,7 @@ def test_merge_rucb_draws_its_batches_with_the_first_duel(partition: str, cuts: 
         assert bandit.select(np.random.default_rng(0)).note is None
         assert bandit.to_json() == before
     # of several duels under way the first outcome decides, as select changes nothing
-    late = make("mergerucb", 10, partition=partition)
+    late = make("mergerucb", 10)
     late.update(duels[3], 1)
     late.update(duels[4], 0)
     assert late.batches == parts[3]

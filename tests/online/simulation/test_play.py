@@ -3,7 +3,6 @@
 import json
 import signal
 import threading
-import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,12 @@ from scipy.stats import t
 
 from experiments._exploration import explore
 from experiments._worlds import worst_case
-from structsvm.common.checks import BadInput
 from structsvm.online import bandits, simulate
 from structsvm.online.bandits import RUCB, Duel, make
 from structsvm.online.simulation.play import RunProgress, Simulation
 from structsvm.online.simulation.runs import log_grid
 from structsvm.online.simulation.worlds import PreferenceMatrix, Utilities
-from tests.refusing import refused, rejected
+from tests.refusing import rejected
 
 WORLD = Utilities([0.2, 0.9, 0.4, 0.6])
 FORMS = ["rucb", partial(make, "rucb")]
@@ -121,26 +119,6 @@ def test_interval_and_accuracy() -> None:
     assert run.accuracy[-1] == 1
     assert run.accuracy.shape == run.times.shape
     assert np.isinf(simulate("mdb", WORLD, horizon=10).interval()[1]).all()
-
-
-@pytest.mark.parametrize("bandit", FORMS, ids=["compiled", "uncompiled"])
-def test_on_a_dask_client(bandit: Any) -> None:
-    distributed = pytest.importorskip("distributed", reason="pip install '.[dask]'")
-    options = {"horizon": 500, "n_runs": 4, "seed": 3}
-    expected = simulate(bandit, WORLD, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        place = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
-        with distributed.LocalCluster(**place) as cluster, distributed.Client(cluster):
-            assert_same(simulate(bandit, WORLD, n_jobs=-1, backend="dask", **options), expected)
-    with pytest.raises(BadInput, match="backend='dask': expected a usable joblib backend"):
-        simulate(bandit, WORLD, n_jobs=-1, backend="dask", **options)
-
-
-def test_on_threads_and_under_an_unknown_name() -> None:
-    play = partial(simulate, "savage", WORLD, horizon=300, n_runs=3, seed=1)
-    assert_same(play(n_jobs=2, backend="threading"), play())
-    refused("backend='cluster': expected a usable joblib backend", play, backend="cluster")
 
 
 class Interrupt(Exception):

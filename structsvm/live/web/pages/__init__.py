@@ -70,8 +70,7 @@ _ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"><circle cx="
 
 def plain(report: Report) -> dict[str, Any]:
     """Return a report as plain values, as clients of the API get it."""
-    values: dict[str, Any] = msgspec.to_builtins(report)
-    return values
+    return dict(msgspec.to_builtins(report))
 
 
 def _refresh(request: Request) -> int | None:

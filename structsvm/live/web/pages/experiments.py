@@ -122,11 +122,12 @@ def _bandit(bandit: Mapping[str, Any]) -> dict[str, Any]:
         [name, *("" if i == j else count(n) for j, n in enumerate(bandit["wins"][i]))]
         for i, name in enumerate(names)
     ]
-    shares = pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1: chosen for every duel")
     return {
         "playing": [r["name"] for r in rankers if r["in_play"]],
         "rankers": rows,
-        "shares": Markup(shares),
+        "shares": Markup(
+            pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1: chosen for every duel")
+        ),
         "against": [f"against {name}" for name in names],
         "met": met,
     }

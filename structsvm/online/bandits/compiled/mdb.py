@@ -19,12 +19,11 @@ from structsvm.online.interleaving.compiled.kernels import interleave, merge
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an MDB in its initial state."""
     k = policy.n_arms
-    merged = np.zeros((k, k) if run.live else (0, 0), dtype=np.int64)
     _mdb(
         run,
         policy.alpha,
         policy.beta,
-        merged,
+        np.zeros((k, k) if run.live else (0, 0), dtype=np.int64),
         *np.zeros((2, k, k)),
         *np.zeros((2, k)),
         np.zeros(k, dtype=np.bool_),
@@ -80,8 +79,7 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
                 arm += 1
             # no threshold changes while the arm plays alone, so E does not change until ln t reaches the threshold of
             # another arm
-            steps = steps_before(least_other(needed, arm), t, horizon)
-            t = skip(run, arm, t, steps, wins)
+            t = skip(run, arm, t, steps_before(least_other(needed, arm), t, horizon), wins)
             continue
         if narrow == 0:
             n_wide = _all(wide)

@@ -19,8 +19,7 @@ def play(policy: Any, run: Run) -> None:
     """
     k = policy.n_arms
     # unless the arms are taken in order, the policy first draws the order
-    order = range(k) if policy.ordered else run.rng.permutation(k).tolist()
-    batches = initial_batches(order, policy.size, policy.partition)
+    batches = initial_batches(range(k) if policy.ordered else run.rng.permutation(k).tolist(), policy.size)
     wins, threshold = np.zeros((2, k, k))
     state = np.array([0, 1], dtype=np.int64)  # number of comparisons, stage
     again = True

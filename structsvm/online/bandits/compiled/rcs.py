@@ -49,8 +49,7 @@ def _tail_step(tail, pmf, n, w, won):  # type: ignore[no-untyped-def]
     # A product that has underflowed to 0 remains 0: close to underflow, compute the probability from its definition.
     if pmf < 1e-280:
         top = m + 1
-        log_t = lgamma(top + 1) - lgamma(w + 1) - lgamma(top - w + 1) - top * log(2.0)
-        pmf = exp(log_t)
+        pmf = exp(lgamma(top + 1) - lgamma(w + 1) - lgamma(top - w + 1) - top * log(2.0))
     return min(1.0, max(0.0, tail)), pmf
 
 
@@ -157,8 +156,7 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):  # type: ig
         i, j = min(champion, challenger), max(champion, challenger)
         w = wins[i, j]
         n = compare(run, wins, champion, challenger)
-        won = wins[i, j] - w
-        beats[i, j], pmf[i, j] = _tail_step(beats[i, j], pmf[i, j], n - 1, w, won > 0.5)
+        beats[i, j], pmf[i, j] = _tail_step(beats[i, j], pmf[i, j], n - 1, w, wins[i, j] - w > 0.5)
         beats[j, i] = 1 - beats[i, j]
         share[i, j], share[j, i] = wins[j, i] / n, wins[i, j] / n
         root[i, j] = root[j, i] = 1 / np.sqrt(n)

@@ -56,14 +56,13 @@ def begin(world: Any, times: Int, kind: str, rng: np.random.Generator, ties: np.
     matrix = getattr(world, "preferences", None)
     sums = gaps[:, None] + gaps
     # regret of a pair by kind; for sets, the mean or smallest gap is computed from the gaps
-    costs = {"average": sums / 2, "sum": sums, "weak": np.minimum(gaps[:, None], gaps)}
     return Run(
         np.empty((0, 0)) if matrix is None else matrix,
         world.live_arrays() if matrix is None else live_arrays(),
         matrix is None,
         np.empty(0) if scores is None else scores,
         gaps,
-        costs[kind],
+        {"average": sums / 2, "sum": sums, "weak": np.minimum(gaps[:, None], gaps)}[kind],
         kind == "weak",
         times,
         rng,
