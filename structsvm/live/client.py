@@ -183,4 +183,4 @@ class Client:
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *args: object, **options: object) -> None:
-        return None
+        """Follow no redirect."""

@@ -605,10 +605,11 @@ class _Collector:
         self.numbers.append(number)
 
     def log(self, origin: str) -> ClickLog:
+        names = self.header.names(origin, len(self.impressions))
         return ClickLog(
             tuple(self.impressions),
             self.impressions[0].shown.method,
-            self.header.names(origin, len(self.impressions)),
+            names,
             self.header.n_missing,
             self.n_repeated,
             self.n_identical,

@@ -1,12 +1,10 @@
 """Settings of a service, read at startup; none can be changed over HTTP."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from structsvm.common.checks import BadInput, check_flag, check_number, check_whole
 
@@ -131,7 +129,7 @@ class Settings:
         return round(1000 * (default if self.grace_s is None else self.grace_s))
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return the settings from their values, such as those of a configuration file."""
         lists = ("allowed_hosts", "origins", "trusted_proxies")
         return cls(**{**values, **{key: names_in(key, values[key]) for key in lists if key in values}})

@@ -4,8 +4,6 @@ A token identifies the impression of a click and is signed with the secret of th
 before all other fields of a click.
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 import json
@@ -14,7 +12,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from structsvm.common.checks import BadInput
 
@@ -53,7 +51,7 @@ class Secrets:
         return blake2b(b"fingerprint|" + self._newest, digest_size=8).hexdigest()
 
     @classmethod
-    def of_file(cls, path: Path) -> Secrets:
+    def of_file(cls, path: Path) -> Self:
         """Read the secrets from a file; if it is missing, create it with a new secret (mode 600).
 
         Workers that start at the same time agree on the first secret; the file never exists without its secret, even if

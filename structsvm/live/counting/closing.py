@@ -6,8 +6,6 @@ announces a horizon; later clicks on impressions up to it are late. Then it read
 change, and stores the statistics, unless another closer was faster.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging
@@ -16,7 +14,7 @@ import os
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -76,7 +74,7 @@ class Counts:
             )
 
     @classmethod
-    def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Counts:
+    def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Self:
         """Return the stored statistics of an experiment."""
         return cls(
             row.config, progress.state, store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
@@ -161,15 +159,14 @@ class Counts:
                     # the time of the last impression of the batch in which the decision was made
                     self.decided_at = part[-1][0].shown_at
                 if self.running.n_impressions == following:
-                    snapshots.append((following, self._snapshot(part[-1][0].shown_at)))
+                    points = [
+                        dict(zip(("mean", "lower", "upper", "p"), one, strict=True))
+                        for one in self.running.sequences()
+                    ]
+                    snapshot = {"n": following, "at": part[-1][0].shown_at, "pairs": points}
+                    snapshots.append((following, json.dumps(snapshot, separators=(",", ":"))))
         self.watches.look(guardrails)
         return snapshots
-
-    def _snapshot(self, at: int) -> str:
-        assert self.running is not None
-        keys = ("mean", "lower", "upper", "p")
-        pairs = [dict(zip(keys, sequence, strict=True)) for sequence in self.running.sequences()]
-        return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 
     def _duel(self, rows: Sequence[tuple[StoredImpression, list[int] | None]]) -> None:
         """Update the policy: the ranker with more credit wins its duel; a coin flip breaks ties (MDB, 3.1).

@@ -3,10 +3,8 @@
 ``closing.py`` handles the effect of an alarm on the experiment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -148,7 +146,7 @@ class Watches:
         }
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> Watches:
+    def from_dict(cls, kept: Mapping[str, Any]) -> Self:
         """Return the guardrails from the state of :meth:`to_dict`."""
         watches = cls()
         for name in WATCHED:

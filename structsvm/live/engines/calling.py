@@ -72,7 +72,7 @@ class Caller:
             self._clients = [client, client]
             return
         verify = httpx.create_ssl_context(trust_env=False)
-        limits = [httpx.Limits(max_connections=None, max_keepalive_connections=kept) for kept in (64, 0)]
+        limits = (httpx.Limits(max_connections=None, max_keepalive_connections=kept) for kept in (64, 0))
         self._clients = [httpx.AsyncClient(verify=verify, trust_env=False, limits=one) for one in limits]
 
     async def send(

@@ -1,13 +1,11 @@
 """An engine of the configuration: its address, its dialect, and its additions to each request."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -78,7 +76,7 @@ class Engine:
     params: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, table: object, environment: Mapping[str, str] | None = None) -> Engine:
+    def of(cls, name: str, table: object, environment: Mapping[str, str] | None = None) -> Self:
         """Return the engine of a table of the configuration.
 
         Raises
@@ -106,7 +104,7 @@ class Engine:
             name, given.url, dialect, given.body, headers, identity, given.timeout_s, frozenset(given.also)
         )
 
-    def for_ranker(self, table: Mapping[str, Any]) -> Engine:
+    def for_ranker(self, table: Mapping[str, Any]) -> Self:
         """Return the engine with the additions of one ranker to its requests.
 
         Parameters

@@ -67,9 +67,11 @@ class Upkeep:
 
     def start(self) -> None:
         """Start the loops; called in the event loop."""
-        self._tasks = [asyncio.create_task(self._keep_up())]
-        if self.settings.backup_folder is not None:
-            self._tasks.append(asyncio.create_task(self._back_up(Path(self.settings.backup_folder))))
+        self._tasks, settings = [asyncio.create_task(self._keep_up())], self.settings
+        if settings.backup_folder is not None and settings.sqlite_path is not None:
+            folder, every_s = Path(settings.backup_folder), 3600 * settings.backup_every_h
+            backups = Backups(settings.sqlite_path, folder, every_s, settings.backups_kept)
+            self._tasks.append(asyncio.create_task(self._back_up(backups)))
 
     async def end_loops(self) -> None:
         """End the loops, and wait for those whose threads use the store."""
@@ -138,11 +140,8 @@ class Upkeep:
                 log.error("structsvm live: the %s died and is restarted", type(part).__name__.lower())
                 part.start()
 
-    async def _back_up(self, folder: Path) -> None:
+    async def _back_up(self, backups: Backups) -> None:
         """Copy the store at regular intervals, one worker at a time."""
-        path = self.settings.sqlite_path
-        assert path is not None
-        backups = Backups(path, folder, 3600 * self.settings.backup_every_h, self.settings.backups_kept)
         failing = stopping = False
         while not stopping:
             try:
@@ -158,7 +157,7 @@ class Upkeep:
                 failing = False
             except (SQLAlchemyError, OSError, sqlite3.Error) as error:
                 if not failing:
-                    log.error("structsvm live: cannot back up to %s: %s", folder, error)
+                    log.error("structsvm live: cannot back up to %s: %s", self.settings.backup_folder, error)
                 failing = True
             stopping = await self._stops_within(_BACKUP_LOOK_S)
 

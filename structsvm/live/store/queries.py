@@ -109,7 +109,8 @@ class Store:
                     _set(connection, old.id, state="stopped", unit_key=None)
                 going = old is not None and old.state in ("running", "paused")
                 made = connection.execute(
-                    schema.experiments.insert().values(
+                    schema.experiments.insert()
+                    .values(
                         key=key,
                         revision=1 if old is None else old.revision + 1,
                         state=state or (old.state if old is not None and going else "draft"),
@@ -119,9 +120,9 @@ class Store:
                         created_at=now,
                         settled=0,
                     )
+                    .returning(_e.id)
                 )
-                assert made.inserted_primary_key is not None
-                fresh_state = {"experiment": made.inserted_primary_key[0], "version": 0, "state": ""}
+                fresh_state = {"experiment": made.scalar_one(), "version": 0, "state": ""}
                 connection.execute(schema.stats.insert().values(**fresh_state, horizon=0, watermark=0))
                 if config["kind"] == "bandit":
                     connection.execute(schema.bandits.insert().values(fresh_state))

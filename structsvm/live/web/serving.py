@@ -9,6 +9,7 @@ import socket
 import tempfile
 import threading
 from dataclasses import asdict
+from multiprocessing.process import BaseProcess
 
 import uvicorn
 from starlette.applications import Starlette
@@ -53,8 +54,8 @@ def check_address(settings: Settings) -> None:
 def worker_app() -> Starlette:
     """Return the application of a worker process, whose settings are in its environment."""
     settings = Settings.from_dict(json.loads(os.environ[_VARIABLE]))
-    if multiprocessing.parent_process() is not None:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+    if (parent := multiprocessing.parent_process()) is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     # the metrics of a worker remain in files named by its process id, even after it has died
     n_workers = settings.workers
     if n_workers > 1 and len({file.stem.rpartition("_")[2] for file in figures().iterdir()}) >= n_workers:
@@ -62,10 +63,8 @@ def worker_app() -> Starlette:
     return create_app(settings)
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: BaseProcess) -> None:
     """End this worker when the main process has died, as the worker would keep the port and the store."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
     parent.join()
     _log.error("structsvm live: the main process has died: its workers end")
     os.kill(os.getpid(), signal.SIGTERM)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput
 from structsvm.common.frames import frame
 from structsvm.common.portable.elementary import exp, log
 from structsvm.common.records import plain
@@ -252,7 +252,6 @@ def arena(
     Arena('examples is best: it beats each of the 2 others', n_votes=400, n_models=3)
     """
     n_models = len(votes.models)
-    check_whole("top", top, 1, max(1, n_models - 1))
     if len(votes) == 0:
         raise BadInput("votes", "expected at least one vote, got none", votes.dropped.said())
     if not 2 <= n_models <= MOST_MODELS:

@@ -73,14 +73,14 @@ class Delayed(SavedState):
         if self.ahead is None:
             self.ahead = deepcopy(self.bandit)
             for arms, note in self.out:
-                self._advance(Duel(tuple(arms), note))
+                self._advance(self.ahead, Duel(tuple(arms), note))
         return self.ahead.select(rng)
 
     def send(self, duel: Duel) -> None:
         """Mark a duel as pending."""
         self.out.append([[int(arm) for arm in duel.arms], duel.note])
         if self.ahead is not None:
-            self._advance(duel)
+            self._advance(self.ahead, duel)
         if len(self.out) > self.most:
             del self.out[0]
 
@@ -95,11 +95,10 @@ class Delayed(SavedState):
             self.out.remove(known)
         self.ahead = None
 
-    def _advance(self, duel: Duel) -> None:
+    def _advance(self, ahead: Bandit, duel: Duel) -> None:
         """Update the copy with the current share of wins as outcome, or 1/2 before any comparison of the pair."""
-        assert self.ahead is not None
         shares = [(self.wins[i, j] + 0.5) / (self.wins[i, j] + self.wins[j, i] + 1) for i, j in duel.pairs()]
-        expect = getattr(self.ahead, "expect", self.ahead.update)
+        expect = getattr(ahead, "expect", ahead.update)
         expect(duel, shares[0] if len(duel.arms) == 2 else np.array(shares))
 
     def best(self, rng: np.random.Generator | None = None) -> int:

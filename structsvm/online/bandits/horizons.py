@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import check_whole
 from structsvm.online.bandits.by_name import make
 from structsvm.online.bandits.policy import SavedState, check_horizon
 from structsvm.protocols import Bandit, Duel
@@ -84,11 +84,10 @@ class Anytime(SavedState):
     """
 
     def __init__(self, name: str, n_arms: int, *, first: int = 1000) -> None:
-        # the horizon 1 would not grow when squared
-        if check_horizon(first, "Anytime") < 2:
-            raise BadInput("first", "expected a horizon of at least 2", value=first)
         self.name = name
-        self.horizon = int(first)
+        self.horizon = check_whole(
+            "first", first, 2, floats=True
+        )  # the horizon 1 would not grow when squared
         self.t = 0  # comparisons within the current horizon
         self.answer = -1  # best arm of the previous run, until the current run has finished
         self.bandit = make(name, n_arms, self.horizon)

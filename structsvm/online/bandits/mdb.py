@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_positive
+from structsvm.common.checks import check_number, check_positive
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import CountsWins
 from structsvm.online.bandits.rucb import upper_bounds
@@ -48,9 +48,8 @@ class MDB(CountsWins):
     def __init__(self, n_arms: int, *, alpha: float = 0.5, beta: float = 1.5) -> None:
         super().__init__(n_arms)
         self.alpha = check_positive("alpha", alpha)
-        self.beta = check_positive("beta", beta)
-        if beta < 1:
-            raise BadInput("beta", "expected at least 1, as it widens the bounds", value=beta)
+        check_number("beta", beta, 1.0, remedy="it widens the bounds")
+        self.beta = float(beta)
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the arms to compare: a single arm of E, or the arms of F; all arms in the first round and if E is

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
+from structsvm.common.checks import check_choice, check_number, check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
 from structsvm.online.bandits.policy import SavedState, check_order, pick, record_pair, tied
 from structsvm.protocols import Duel
@@ -87,9 +87,8 @@ class MergeRUCB(SavedState):
         partition: Literal["in order", "shuffled"] = "shuffled",
     ) -> None:
         self.n_arms = check_whole("n_arms", n_arms)
-        self.alpha = check_positive("alpha", alpha)
-        if alpha <= 0.5:
-            raise BadInput("alpha", "expected more than 1/2, for which C(delta) is defined", value=alpha)
+        check_number("alpha", alpha, 0.5, open_end=True, remedy="C(delta) is defined for more than 1/2")
+        self.alpha = float(alpha)
         self.delta = check_positive("delta", delta)
         self.size = check_whole("size", size, 4)
         check_choice("partition", partition, ("in order", "shuffled"))

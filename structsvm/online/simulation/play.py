@@ -196,9 +196,7 @@ def simulate(
     ((3, 75), array([0, 0, 0]))
     """
     world = runs.as_world(world)
-    steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
-    if steps > _LONGEST:
-        raise BadInput("horizon", f"expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
+    steps, workers = check_whole("horizon", horizon, 1, _LONGEST, floats=True), count_threads(n_jobs)
     streams = runs.run_streams(seed, n_runs)
     n_runs = len(streams)
     check_choice("regret", regret, runs.REGRETS)

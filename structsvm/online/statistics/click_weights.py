@@ -4,15 +4,13 @@ Each row of ``psi`` is ``Psi_j`` of one query, with the better ranker as ``own``
 The statistic of a new pair is then ``psi_new @ w`` with the learned weights ``w``.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from msgspec import DecodeError, Meta, Struct, ValidationError
@@ -248,7 +246,7 @@ class ClickWeights:
         ]
 
     @classmethod
-    def read(cls, path: str | Path) -> ClickWeights:
+    def read(cls, path: str | Path) -> Self:
         """Read weights that :meth:`save` wrote; raise ValueError, with the reason, for any other file."""
         try:
             saved = decode(read_text(Path(path)).tobytes(), type=_Saved)

@@ -6,13 +6,11 @@ that a decision is final: by Ville's inequality, the probability that any look g
 Impressions must be added in the order in which they were shown, each with all its clicks.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +172,7 @@ class RunningStatistics:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> RunningStatistics:
+    def from_json(cls, text: str) -> Self:
         """Restore the statistics from the text that :meth:`to_json` returned; raise BadInput for any other text."""
         try:
             state: Mapping[str, Any] = json.loads(text)

@@ -1,9 +1,7 @@
 """Cascade click models: users read from the top, and click and stop with probabilities that depend on the grade."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -74,7 +72,7 @@ class CascadeUser(TableClicks):
         check_choice("stop", self.stop, ("click", "any"))
 
     @classmethod
-    def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> CascadeUser:
+    def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> Self:
         """Return a published user: perfect, navigational, informational, random or almost_random; 2, 3 or 5 grades.
 
         Examples

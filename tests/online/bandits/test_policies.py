@@ -41,7 +41,7 @@ test_bad_outcomes_parameters_and_states_are_named = rejections(
     (lambda: make("if2", 3), "Anytime"),
     (lambda: make("mdb", 0), "n_arms"),
     (lambda: make("mergerucb", 3, alpha=0.4), "more than 1/2"),
-    (lambda: make("mdb", 3, beta=0.5), "at least 1"),
+    (lambda: make("mdb", 3, beta=0.5), "beta=0.5: expected a finite number >= 1"),
     (lambda: bandits.DBGD([0.0, 0.0], delta=1, gamma=1), "zero vector"),
     (lambda: bandits.DBGD([1.0], delta=0, gamma=1), "delta"),
     (lambda: bandits.GradientDescent([1.0], delta=1, gamma=1, feedback="clicks"), "feedback"),
@@ -294,7 +294,7 @@ def test_invalid_numbers_are_refused_as_parameters(name: str) -> None:
 
 def test_booleans_are_refused_as_horizons_and_step_sizes() -> None:
     for value in (True, np.True_):
-        rejected(r"horizon=(np\.)?True_?: expected an integer >= 1", Anytime, "savage", 3, first=value)
+        rejected(r"first=(np\.)?True_?: expected an integer >= 2", Anytime, "savage", 3, first=value)
         with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected an integer >= 1"):
             ExploreThenExploit(make("rucb", 3), value)
     for key in ("delta", "gamma", "radius"):

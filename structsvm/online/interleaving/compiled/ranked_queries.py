@@ -1,8 +1,6 @@
 """Rankings of several rankers as arrays for compiled comparisons."""
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +35,7 @@ class RankedQueries(NamedTuple):
     @classmethod
     def from_scores(
         cls, scores: ArrayLike, grades: ArrayLike, offsets: ArrayLike, *, random_state: Any = 0
-    ) -> RankedQueries:
+    ) -> Self:
         """Rank the documents of each query by each column of ``scores`` (dense or sparse), in descending order.
 
         The order of tied documents is random, and is drawn once per ranker and query. Queries without documents are
