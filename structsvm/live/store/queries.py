@@ -273,9 +273,8 @@ class Store:
 
     def progress(self, experiment: int) -> ClosingProgress:
         """Return the progress of the closer."""
-        (row,) = self._rows(
-            select(*[_s[name] for name in ClosingProgress._fields]).where(_s.experiment == experiment)
-        )
+        columns = [_s[name] for name in ClosingProgress._fields]
+        (row,) = self._rows(select(*columns).where(_s.experiment == experiment))
         return ClosingProgress(*row)
 
     def announce(self, experiment: int, horizon: int, due: int, limit: int) -> int:
@@ -356,9 +355,8 @@ class Store:
             if found is None:
                 taken = connection.execute(_NEW, {"name": name, "value": mine})
             else:
-                taken = connection.execute(
-                    update(schema.meta).where(_m.name == name, _m.value == found).values(value=mine)
-                )
+                own = update(schema.meta).where(_m.name == name, _m.value == found)
+                taken = connection.execute(own.values(value=mine))
             return bool(taken.rowcount)
 
     def series(self, experiment: int) -> list[dict[str, Any]]:
