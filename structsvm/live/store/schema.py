@@ -146,36 +146,36 @@ keys = sa.Table(
 
 def _to_2(connection: sa.Connection) -> None:
     """Add the mark of late clicks, and the horizon that the closer announces before reading."""
-    run = connection.exec_driver_sql
-    run("ALTER TABLE clicks ADD COLUMN late SMALLINT NOT NULL DEFAULT 0")
-    run("ALTER TABLE stats ADD COLUMN horizon BIGINT NOT NULL DEFAULT 0")
-    run("UPDATE stats SET horizon = watermark")
-    run("ALTER TABLE impressions ADD COLUMN elapsed_ms INTEGER")
-    run("ALTER TABLE experiments ADD COLUMN settled SMALLINT NOT NULL DEFAULT 0")
     if connection.dialect.name == "sqlite":
         window = "json_extract(e.config, '$.window_s')"
     else:
         window = "CAST(CAST(e.config AS json) ->> 'window_s' AS double precision)"
-    run(
+    for statement in (
+        "ALTER TABLE clicks ADD COLUMN late SMALLINT NOT NULL DEFAULT 0",
+        "ALTER TABLE stats ADD COLUMN horizon BIGINT NOT NULL DEFAULT 0",
+        "UPDATE stats SET horizon = watermark",
+        "ALTER TABLE impressions ADD COLUMN elapsed_ms INTEGER",
+        "ALTER TABLE experiments ADD COLUMN settled SMALLINT NOT NULL DEFAULT 0",
         "UPDATE clicks SET late = 1 WHERE EXISTS (SELECT 1 FROM impressions i JOIN experiments e "
         "ON e.id = i.experiment WHERE i.seq = clicks.impression AND "
-        f"clicks.at > i.shown_at + 1000 * {window})"
-    )
-    run("CREATE INDEX clicks_late ON clicks (impression) WHERE late = 1")
+        f"clicks.at > i.shown_at + 1000 * {window})",
+        "CREATE INDEX clicks_late ON clicks (impression) WHERE late = 1",
+    ):
+        connection.exec_driver_sql(statement)
     counters.create(connection)
 
 
 def _to_3(connection: sa.Connection) -> None:
     """Add the probability with which a unit took part, and the units that guardrails have counted."""
-    run = connection.exec_driver_sql
     kind = "DOUBLE" if connection.dialect.name == "sqlite" else "DOUBLE PRECISION"
-    run(f"ALTER TABLE impressions ADD COLUMN chance {kind}")
-    run("ALTER TABLE impressions ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
     units.create(connection)
-    run(
+    for statement in (
+        f"ALTER TABLE impressions ADD COLUMN chance {kind}",
+        "ALTER TABLE impressions ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0",
         "INSERT INTO units SELECT DISTINCT i.experiment, i.unit, 0 FROM impressions i JOIN stats s "
-        "ON s.experiment = i.experiment WHERE i.unit IS NOT NULL AND i.seq <= s.watermark"
-    )
+        "ON s.experiment = i.experiment WHERE i.unit IS NOT NULL AND i.seq <= s.watermark",
+    ):
+        connection.exec_driver_sql(statement)
 
 
 _STEPS = (_to_2, _to_3)

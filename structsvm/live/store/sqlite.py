@@ -58,10 +58,13 @@ def _connect(path: Path) -> sqlite3.Connection:
         f"{path.absolute().as_uri()}?mode=rw", uri=True, **options
     )
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA secure_delete = ON")  # deleted content is overwritten
-        connection.execute("PRAGMA foreign_keys = OFF")  # only this package creates rows
+        for setting in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "secure_delete = ON",  # deleted content is overwritten
+            "foreign_keys = OFF",  # only this package creates rows
+        ):
+            connection.execute(f"PRAGMA {setting}")
     except BaseException:
         connection.close()
         raise

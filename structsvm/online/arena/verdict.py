@@ -260,8 +260,7 @@ def arena(
     if codes is not None and len(np.unique(codes)) < 2:
         raise BadInput("cluster", f"expected votes on several {name}s, got one", "use 'none'", value=name)
     n_given, judges = len(votes), agreements(votes)
-    if not repeats:
-        votes = votes.once(name)
+    votes = votes if repeats else votes.once(name)
     if unordered:
         votes = _shuffled(votes, votes.clusters(name)[1])
     else:
@@ -352,8 +351,7 @@ def bandit_of(
     0
     """
     name = votes.clusters(cluster)[0]
-    if not repeats:
-        votes = votes.once(name)
+    votes = votes if repeats else votes.once(name)
     return _entered(votes, comparisons(votes, order, name), order, alpha, epsilon, top)[0]
 
 
@@ -526,34 +524,46 @@ def _notes(
 ) -> list[str]:
     """Return the remarks on the votes for :attr:`Arena.notes`."""
     # remarks that affect the verdict come first, then those that affect the strengths
-    notes = []
-    if order == "unknown":
-        notes.append("which model was shown first is unknown: a preference for it would bias the verdict")
-    if order == "matched" and compared.waiting:
-        end = "" if cluster == "none" else f", or for the end of their {cluster}"
-        notes.append(f"votes that wait for a vote in the other order{end}: {compared.waiting:,}")
-    if compared.repeated:
-        notes.append(
+    end = "" if cluster == "none" else f", or for the end of their {cluster}"
+    remarks = (
+        (
+            order == "unknown",
+            "which model was shown first is unknown: a preference for it would bias the verdict",
+        ),
+        (
+            order == "matched" and compared.waiting,
+            f"votes that wait for a vote in the other order{end}: {compared.waiting:,}",
+        ),
+        (
+            compared.repeated,
             f"votes that return to an earlier pair and {cluster}, which count for strengths only: "
-            f"{compared.repeated:,}"
-        )
-    if n_given > len(votes):
-        notes.append(
+            f"{compared.repeated:,}",
+        ),
+        (
+            n_given > len(votes),
             f"votes that ask a question again, which are left out: {n_given - len(votes):,}; count them only if "
-            "their number does not depend on the answers (repeats)"
-        )
-    if cluster == "judge" and votes.in_turns():
-        notes.append("judges voted one after the other: adjacent votes of a judge on a pair count as one")
-    if votes.judge is not None and len(np.unique(votes.judge)) == 1:
-        notes.append("all votes are of one judge: the verdict holds for this judge")
-    if unordered:
-        notes.append("the order of the votes is unknown: the verdict is valid at one look only")
-    if len(board) > 1 or part.max() > 0:
-        notes.append(f"{int(part.max()) + 1} groups of models share no votes: each has its own leaderboard")
-    if any(np.isnan(group.upper).any() for group in board):
-        notes.append("fewer than 10 independent votes in a group: no intervals")
-    if any(np.isinf([group.upper, group.lower]).any() for group in board):
-        notes.append(
-            "a model won or lost all its votes: one end of its interval is infinite, the prior bounds its strength"
-        )
-    return notes
+            "their number does not depend on the answers (repeats)",
+        ),
+        (
+            cluster == "judge" and votes.in_turns(),
+            "judges voted one after the other: adjacent votes of a judge on a pair count as one",
+        ),
+        (
+            votes.judge is not None and len(np.unique(votes.judge)) == 1,
+            "all votes are of one judge: the verdict holds for this judge",
+        ),
+        (unordered, "the order of the votes is unknown: the verdict is valid at one look only"),
+        (
+            len(board) > 1 or part.max() > 0,
+            f"{int(part.max()) + 1} groups of models share no votes: each has its own leaderboard",
+        ),
+        (
+            any(np.isnan(group.upper).any() for group in board),
+            "fewer than 10 independent votes in a group: no intervals",
+        ),
+        (
+            any(np.isinf([group.upper, group.lower]).any() for group in board),
+            "a model won or lost all its votes: one end of its interval is infinite, the prior bounds its strength",
+        ),
+    )
+    return [text for applies, text in remarks if applies]

@@ -25,7 +25,7 @@ from structsvm.online.evidence.bets import log_evidence, p_value_of_best
 from structsvm.online.evidence.clusters import cluster_means
 from structsvm.online.interleaving.by_name import interleaver
 from structsvm.online.statistics import significance
-from structsvm.online.statistics.credited_log import CreditedLog, credit_log
+from structsvm.online.statistics.credited_log import CreditedLog, LogCounts, credit_log
 from structsvm.online.statistics.sample_size import units_needed
 from structsvm.plots.html_by import html_by
 from structsvm.protocols import Float, Int
@@ -58,7 +58,7 @@ class PairComparison:
 
 
 @dataclass(frozen=True)
-class Analysis:
+class Analysis(LogCounts):
     """The result of the analysis of a log.
 
     Attributes
@@ -123,13 +123,6 @@ class Analysis:
     See :func:`structsvm.online.statistics.analyse`.
     """
 
-    method: str
-    rankers: tuple[str, ...]
-    n_impressions: int
-    n_clicked: int
-    n_missing_feedback: int
-    n_repeated: int
-    n_identical: int
     n_clusters: int | None
     n_effective_clusters: float | None
     largest_cluster_share: float | None
@@ -372,7 +365,7 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
         sizes = np.bincount(log.codes)
         effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
         clusters = dict(zip(clusters, (len(sizes), effective, float(sizes.max() / sizes.sum())), strict=True))
-    notes = _remarks(log, *clusters.values())
+    notes = _remarks(log, *(value or 0 for value in clusters.values()))
     # for cluster sizes n the effective number of clusters is (sum n)^2 / sum n^2 (Kish)
     answer = Analysis(
         **{name: getattr(log, name) for name in _OF_LOG},
@@ -388,57 +381,57 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
     return replace(answer, notes=tuple(notes))
 
 
-def _remarks(
-    log: CreditedLog, n_clusters: int | None, n_effective: float | None, largest: float | None
-) -> list[str]:
-    """Return remarks on the validity of the results."""
+def _remarks(log: CreditedLog, n_clusters: int, n_effective: float, largest: float) -> list[str]:
+    """Return remarks on the validity of the results; without clusters, ``n_clusters`` is 0."""
     # most important first: bias of the method, lines left out, dependence, choice of pairs, definition of the results
-    notes, cluster = [], log.cluster
-    if bias := interleaver(log.method).bias:
-        notes.append(f"{log.method} {bias}: a small difference may be due to this bias")
-    if log.n_missing_feedback:
-        notes.append(
-            f"{log.n_missing_feedback} impressions have no feedback in the log: the reason determines how to treat them"
-        )
-    if log.n_without:
-        notes.append(
+    cluster, bias = log.cluster, interleaver(log.method).bias
+    by, n_again, n_looked = log.again or ("", 0, 0)
+    remarks = (
+        (bias, f"{log.method} {bias}: a small difference may be due to this bias"),
+        (
+            log.n_missing_feedback,
+            f"{log.n_missing_feedback} impressions have no feedback in the log: the reason determines how to treat "
+            "them",
+        ),
+        (
+            log.n_without,
             f"{log.n_without} impressions have no {cluster} and were left out: a ranker must not affect whether "
-            "they have one"
-        )
-    if log.n_same:
-        notes.append(f"{log.n_same} lists were left out, since the rankers agree on them")
-    if log.n_repeated:
-        notes.append(f"{log.n_repeated} lines repeat the impression id of an earlier one and were left out")
-    if log.n_identical:
-        notes.append(
+            "they have one",
+        ),
+        (log.n_same, f"{log.n_same} lists were left out, since the rankers agree on them"),
+        (
+            log.n_repeated,
+            f"{log.n_repeated} lines repeat the impression id of an earlier one and were left out",
+        ),
+        (
+            log.n_identical,
             f"{log.n_identical} lines without an impression id equal an earlier one and count: if lines may be logged "
-            "twice, log an id (Shown.with_impression), as repeats can make a random difference significant"
-        )
-    if log.again is not None and cluster is None:
-        by, n_again, n_looked = log.again
-        notes.append(
+            "twice, log an id (Shown.with_impression), as repeats can make a random difference significant",
+        ),
+        (
+            log.again is not None and cluster is None,
             f"{n_again:,} of the first {n_looked:,} impressions are from a {by} seen before, and each counts as if "
             f"it were from a new {by}: preferences of a few {by}s could decide, so no winner is named; analyse with "
-            f"cluster={by!r} (--cluster {by}), which requires a {by} in every impression"
-        )
-    if n_clusters is not None:
-        notes.append(
+            f"cluster={by!r} (--cluster {by}), which requires a {by} in every impression",
+        ),
+        (
+            n_clusters,
             f"the largest of {n_clusters:,} {cluster}s has {largest:.1%} of the queries; weighted by queries, they "
-            f"would be equivalent to {n_effective:,.1f} {cluster}s of equal size; each {cluster} counts once"
-        )
-    if log.met is not None:
-        notes.append(
+            f"would be equivalent to {n_effective:,.1f} {cluster}s of equal size; each {cluster} counts once",
+        ),
+        (
+            log.met is not None,
             "a bandit chose which rankers to compare, and preferred winners: only the always-valid results keep their "
-            "level; the results of a pair are based on the queries that compared it (wins + losses + ties)"
-        )
-    if log.weighted:
-        notes.append("wins and losses count each click as one; all other results use the click weights")
-    if log.draws_outcome:
-        notes.append(
+            "level; the results of a pair are based on the queries that compared it (wins + losses + ties)",
+        ),
+        (log.weighted, "wins and losses count each click as one; all other results use the click weights"),
+        (
+            log.draws_outcome,
             "wins, losses and the sign test randomise each fractional outcome, since its sign alone would favour a "
-            "ranker; there is no Wilcoxon test, since outcomes are not symmetric"
-        )
-    return notes
+            "ranker; there is no Wilcoxon test, since outcomes are not symmetric",
+        ),
+    )
+    return [text for applies, text in remarks if applies]
 
 
 def _contradictions(

@@ -56,19 +56,25 @@ class PairColumns(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CreditedLog:
-    """A log with credited clicks, as :func:`read_credits` and :func:`credit_log` return it."""
+class LogCounts:
+    """Method and rankers of a log, and its numbers of impressions, for a credited log and its analysis."""
 
     method: str
     rankers: tuple[str, ...]
-    # one entry for each pair of rankers i < j, in the order of itertools.combinations
-    pairs: tuple[PairColumns, ...] = field(repr=False)
     # numbers of impressions used and of those with a click; the other counts are as in ClickLog
     n_impressions: int
     n_clicked: int
-    n_missing_feedback: int = 0
-    n_repeated: int = 0
-    n_identical: int = 0
+    n_missing_feedback: int
+    n_repeated: int
+    n_identical: int
+
+
+@dataclass(frozen=True, eq=False)
+class CreditedLog(LogCounts):
+    """A log with credited clicks, as :func:`read_credits` and :func:`credit_log` return it."""
+
+    # one entry for each pair of rankers i < j, in the order of itertools.combinations
+    pairs: tuple[PairColumns, ...] = field(repr=False)
     # whether delta is computed with click weights
     weighted: bool = False
     # "user" or "session", and the cluster index of each impression, from 0 by first appearance
@@ -418,12 +424,12 @@ class _Reader:
         return CreditedLog(
             self.method.name,
             rankers,
-            tuple(pairs),
             len(clicked),
             int(clicked.sum()),
             self.header.n_missing,
             n_repeated,
             n_identical,
+            tuple(pairs),
             self.weights is not None,
             cluster,
             codes,

@@ -129,7 +129,7 @@ class RunningStatistics:
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
         log = CreditedLog(
-            self.method, self.rankers, (), self.n_impressions, self.n_clicked, bound=self._largest
+            self.method, self.rankers, self.n_impressions, self.n_clicked, 0, 0, 0, (), bound=self._largest
         )
         pairs = []
         for pair in self._pairs:
