@@ -119,9 +119,12 @@ def simulate(
     from structsvm.online.simulation.page import headline, leaders, results_table, simulation_page
 
     if report is not None:
-        about: Any = {"world": world.name, "gaps": simulated.gaps, "facts": facts, "names": names}
-        page = simulation_page(results, regret=regret, **about)
-        paths.write_text(report, page)
+        paths.write_text(
+            report,
+            simulation_page(
+                results, regret=regret, world=world.name, gaps=simulated.gaps, facts=facts, names=names
+            ),
+        )
     record: dict[str, Any] = {"world": world, "n_arms": simulated.n_arms, "best": simulated.winners}
     record |= {name: value for name, value in settings.items() if name != "n_jobs"}
     record |= {
@@ -236,8 +239,7 @@ def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[An
         if len(set(widths.values())) > 1:
             found = ", ".join(f"{name} with {n}" for name, n in widths.items())
             raise BadInput("--model", f"expected models trained on the same features, got {found}")
-        width = None if path.is_dir() else loaded[0].n_features_in_
-        rows = table.read(path, n_features=width)
+        rows = table.read(path, n_features=None if path.is_dir() else loaded[0].n_features_in_)
         rows = by_name(rows, getattr(loaded[0], "feature_names_in_", None), path)
         return rows, loaded, [model.stem for model in models]
     from structsvm.online.simulation.letor_world import informative_features
@@ -257,8 +259,9 @@ def _assumptions(matrix: Any) -> list[tuple[str, str]]:
     if known.smallest_gap is not None:
         facts.append(("smallest margin of the winner", f"{known.smallest_gap:.4g}"))
     facts.append(("total order", "no" if known.total_order is None else "yes"))
-    drawn = f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)"
-    facts.append(("arms tied with another arm", drawn))
+    facts.append(
+        ("arms tied with another arm", f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)")
+    )
     if known.strong_transitivity is not None and known.triangle_inequality is not None:
         facts.append(("triples, strongly transitive", f"{100 * known.strong_transitivity:.0f}%"))
         facts.append(("triples, triangle inequality", f"{100 * known.triangle_inequality:.0f}%"))
@@ -328,8 +331,9 @@ def _play(players: Players, simulated: Any, settings: Any, checkpoint: Path | No
                 shown.update(task, completed=progress.n_done + part)
 
             path = None if checkpoint is None else checkpoint / f"{label.replace(':', '_')}.npz"
-            own: Any = {"options": options, "checkpoint": path, "callback": tell}
-            results[label] = online.simulate(name, simulated, **own, **settings)
+            results[label] = online.simulate(
+                name, simulated, options=options, checkpoint=path, callback=tell, **settings
+            )
             if shown.disable:
                 note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
     return results

@@ -188,8 +188,14 @@ def train(
         ("objective", f"{model.fit_.primal:.6g}"),
         ("relative gap to the optimum", f"{model.fit_.gap:.1e}"),
     ]
-    search = model if C is None else None
-    _write_page(report, log, cells, propensities=model.propensities_, weights=figures, search=search)
+    _write_page(
+        report,
+        log,
+        cells,
+        propensities=model.propensities_,
+        weights=figures,
+        search=model if C is None else None,
+    )
     _emit(log, cells, [f"{name:<30}{text}" for name, text in (*figures, ("model", output))])
     progress.conclude(model.fit_, "scale the features with --scale, or lower --C")
 
@@ -368,8 +374,10 @@ def _naming_log(log: Path, last: str = "last") -> Iterator[None]:
 def _theta_lines(found: Any) -> str:
     """Return one line per position: the propensity, the covariances of its logarithm, and their degrees of freedom."""
     freedom = [math.inf] * found.theta.shape[0] if found.freedom is None else found.freedom.tolist()
-    rows = zip(found.theta.tolist(), found.covariance.tolist(), freedom, strict=True)
-    return "".join("\t".join(map(repr, [value, *row, f])) + "\n" for value, row, f in rows)
+    return "".join(
+        "\t".join(map(repr, [value, *row, f])) + "\n"
+        for value, row, f in zip(found.theta.tolist(), found.covariance.tolist(), freedom, strict=True)
+    )
 
 
 def _theta(path: Path | None) -> Any:
@@ -395,8 +403,11 @@ def _theta(path: Path | None) -> Any:
     freedom = whole[:, n + 1] if whole.shape[1] > n + 1 else np.full(n, math.inf)
     if not np.isfinite(whole[:, 1 : n + 1]).all() or not (freedom > 0).all():
         raise BadInput(path, "expected finite covariances, and degrees of freedom > 0")
-    known = None if np.isinf(freedom).all() else freedom
-    return dataclasses.replace(given, covariance=np.ascontiguousarray(whole[:, 1 : n + 1]), freedom=known)
+    return dataclasses.replace(
+        given,
+        covariance=np.ascontiguousarray(whole[:, 1 : n + 1]),
+        freedom=None if np.isinf(freedom).all() else freedom,
+    )
 
 
 def _trust(path: Path) -> Any:
@@ -458,5 +469,8 @@ def _emit(
     from structsvm.clicks.cells import size_of_log
 
     left_out = (f"left out        {reason}: {count:,}" for reason, count in cells.dropped.items())
-    whole = {"log": log, **(record or {}), "dropped": cells.dropped}
-    emit([f"log             {size_of_log(cells)}", *left_out, *lines], whole, as_json)
+    emit(
+        [f"log             {size_of_log(cells)}", *left_out, *lines],
+        {"log": log, **(record or {}), "dropped": cells.dropped},
+        as_json,
+    )

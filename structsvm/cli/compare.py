@@ -56,8 +56,7 @@ def compare(
 
     measures = study.measures(metric or usual_report(study.methods))
     found = study.find(data, table)
-    baselines = list(split_names(baseline or ()))
-    results = study.run(found, table, measures, study.training(), baseline=baselines)
+    results = study.run(found, table, measures, study.training(), baseline=list(split_names(baseline or ())))
     _warn_unconverged(results, study.tol)
     if csv is not None:
         _write_csv(csv, results)

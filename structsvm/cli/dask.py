@@ -85,8 +85,13 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
         raise BadInput(
             "--dask", f"expected a linear model, got a {type(model).__name__}", "predict without --dask"
         )
-    options = {"scale": getattr(model, "scale", "none"), "client": client, "groups": groups}
-    there = DaskStructuralRanker(getattr(model, "loss", "map"), relevance=model.relevance, **options)
+    there = DaskStructuralRanker(
+        getattr(model, "loss", "map"),
+        relevance=model.relevance,
+        scale=getattr(model, "scale", "none"),
+        client=client,
+        groups=groups,
+    )
     there.coef_, there.n_features_in_ = model.coef_, model.n_features_in_
     there.scaler_ = getattr(model, "scaler_", None)
     if hasattr(model, "feature_names_in_"):
@@ -117,8 +122,9 @@ def evaluate_there(
 ) -> list[Any]:
     """Return the results of each measure for the ranking by the model."""
     with _saying():
-        named = _columns(source, columns)
-        found = _ranker(client, model, groups).evaluate(source, **named, metrics=metrics, **options)
+        found = _ranker(client, model, groups).evaluate(
+            source, **_columns(source, columns), metrics=metrics, **options
+        )
     return list(found.values())
 
 

@@ -169,9 +169,13 @@ def train(
         options |= {"positive": positive, "rounds": rounds, "random_state": seed}
         model = structsvm.DiverseRanker(k, tol=tol, **options)
     else:
-        options |= {"positive": "benefits" if positive else False, "prediction": only.prediction}
-        made = tuple(only.feature or ())
-        options |= {"levels": levels or "neighbours", "document_features": made, "n_jobs": only.jobs}
+        options |= {
+            "levels": levels or "neighbours",
+            "document_features": tuple(only.feature or ()),
+            "positive": "benefits" if positive else False,
+            "prediction": only.prediction,
+            "n_jobs": only.jobs,
+        }
         model = structsvm.SVMDiv(k=k, tol=tol, **options)
     model.C = choice.choose(model, found)
     with GapProgress(tol, output) as progress:
@@ -214,8 +218,9 @@ def apply(
     """
     if output is None and run is None:
         raise BadInput("expected --output, --run or both, got neither", "there is nothing to write")
-    inputs = [paths.check_input(model), paths.check_input(data)]
-    paths.check_outputs({"--output": output, "--run": run}, inputs)
+    paths.check_outputs(
+        {"--output": output, "--run": run}, [paths.check_input(model), paths.check_input(data)]
+    )
 
     chooser = _load(model)
     more: Any = {}
@@ -323,8 +328,9 @@ def compare(
         )
     degrees = None if marks == "subtopics" else _marked(found, marks).labels
     more: Any = {"rivals": rivals, "degrees": degrees, "random_state": seed}
-    limits: Any = {"costs": _costs(found, budget), "budget": budget}
-    result = compare_methods(found, models, method, k, loss=loss, **limits, **more)
+    result = compare_methods(
+        found, models, method, k, loss=loss, costs=_costs(found, budget), budget=budget, **more
+    )
     for remark in remarks:
         note(remark)
     skipped = len(read.sets) - len(found.sets)
@@ -396,9 +402,10 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
     if len(set(topics)) < len(topics):
         twice = next(t for i, t in enumerate(topics) if t in topics[:i])
         raise BadInput("--run", f"expected distinct queries, got {twice!r} twice: a run has each topic once")
-    each = zip(topics, found.sets, chosen, strict=True)
     rows = [
-        (topic, s.ids[d], float(len(own) - k)) for topic, s, own in each for k, d in enumerate(own.tolist())
+        (topic, s.ids[d], float(len(own) - k))
+        for topic, s, own in zip(topics, found.sets, chosen, strict=True)
+        for k, d in enumerate(own.tolist())
     ]
     if not rows:
         raise BadInput("--run", "expected documents to write, got none: the budget is below every cost")

@@ -119,9 +119,16 @@ def evaluate(
         one = {"data": data, "scores": scores[0], **rules, **next(iter(records.values()))}
         emit(_lines_of_one(found, names, per_query=per_query), one, as_json)
     else:
-        runs = {name: {"scores": found[name].scores, **records[name]} for name in found}
-        several = {"data": data, **rules, "runs": runs, "tests": tests}
-        emit(_lines_of_several(found, tests), several, as_json)
+        emit(
+            _lines_of_several(found, tests),
+            {
+                "data": data,
+                **rules,
+                "runs": {name: {"scores": found[name].scores, **records[name]} for name in found},
+                "tests": tests,
+            },
+            as_json,
+        )
     exit_if_worse(tests, fail_if_worse)
 
 
@@ -187,8 +194,9 @@ def _of_runs(
     found = {}
     for name, path, run in zip(names_of_runs(files, [run.tag for run in runs]), files, runs, strict=True):
         rows = readers.judge_run(run, judgments, complete=complete)
-        results = [metrics.evaluate(each, **rows._asdict(), **rules) for each in names]
-        found[name] = _Measured(path, len(rows.y_true), results)
+        found[name] = _Measured(
+            path, len(rows.y_true), [metrics.evaluate(each, **rows._asdict(), **rules) for each in names]
+        )
     return found
 
 

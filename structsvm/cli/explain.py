@@ -75,8 +75,9 @@ def feature_lines(table: list[dict[str, Any]]) -> Iterator[str]:
 
 def read_rows(path: Path, columns: Table, ranker: Any) -> Any:
     source = paths.source_at(path)
-    sparse = None if source.is_table else False
-    return with_medians(read_for_model(source, columns, ranker, sparse=sparse), ranker)
+    return with_medians(
+        read_for_model(source, columns, ranker, sparse=None if source.is_table else False), ranker
+    )
 
 
 def feature_names(ranker: Any) -> list[str]:

@@ -239,15 +239,19 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
         ranked = model.rank(pool, tag=tag)
         readers.write_run(ranked, output)
     size = f"{ranked.n_topics} topics, {ranked.n_rows} documents of {len(model.names)} runs"
-    record = {"n_topics": ranked.n_topics, "n_documents": ranked.n_rows, "runs": model.names}
-    emit([size, f"run    {output}"], record, as_json)
+    emit(
+        [size, f"run    {output}"],
+        {"n_topics": ranked.n_topics, "n_documents": ranked.n_rows, "runs": model.names},
+        as_json,
+    )
 
 
 def _read_lists(source: Source, columns: Ids, features: list[str] | None) -> QueryData:
     """Read the candidates of the queries with their scores, labels and missing values."""
     try:
-        chosen = None if features is None else split_names(features)
-        data = read_data(source, columns, fill="keep", features=chosen)
+        data = read_data(
+            source, columns, fill="keep", features=None if features is None else split_names(features)
+        )
         if features is None and data.feature_names is not None:
             searches = ", ".join(data.feature_names)
             note(f"{source}: columns read as scores of searches: {searches}; choose others with --features")

@@ -49,9 +49,13 @@ def spelled_out(command: Callable[..., Any]) -> Callable[..., Any]:
     parameters: list[inspect.Parameter] = []
 
     def add(name: str, default: object) -> None:
-        option = _option(name, hints[name], default)
         parameters.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=_option(name, hints[name], default),
+            )
         )
 
     for name, parameter in inspect.signature(command).parameters.items():

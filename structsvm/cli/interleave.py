@@ -56,8 +56,9 @@ def analyse(
     The p-value of the test is valid if the size of the log was fixed in advance; the always-valid p-value is valid
     however often the log is analysed.
     """
-    inputs = [paths.check_file(path) for path in (log, statistic) if path is not None]
-    paths.check_outputs({"--report": report}, inputs)
+    paths.check_outputs(
+        {"--report": report}, [paths.check_file(path) for path in (log, statistic) if path is not None]
+    )
 
     from structsvm.online.statistics.page import page, summary
 

@@ -137,8 +137,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     Standard output (``-``) is written when all lines are available.
     """
     if is_stdout(path):
-        text = "".join(f"{line}\n" for line in lines)
-        sys.stdout.write(text)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
         return
     with replacing(path) as file:

@@ -100,9 +100,15 @@ def predict(
     else:
         # scaling and trees do not accept sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
-        sparse = False if dense else None
-        of_text = {"sparse": sparse, "n_features": n_features, "n_jobs": jobs}
-        rows = read_data(source, columns, fill=fill, labels=False, **of_text)
+        rows = read_data(
+            source,
+            columns,
+            fill=fill,
+            labels=False,
+            sparse=False if dense else None,
+            n_features=n_features,
+            n_jobs=jobs,
+        )
         # the highest index of a feature that is not 0 in all rows
         used = np.flatnonzero(rows.X.getnnz(axis=0) if hasattr(rows.X, "getnnz") else rows.X.any(axis=0))
         width = int(used[-1]) + 1 if used.size else 0

@@ -127,8 +127,9 @@ def _search_lines(results: Any, best: Any) -> Iterator[str]:
         for m in results.methods
         for C, value in zip(*m.curve(), strict=True)
     ]
-    columns = [Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")]
-    yield from table_lines(columns, rows)
+    yield from table_lines(
+        [Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")], rows
+    )
     at = "" if chosen is None else f" with C = {chosen:.4g}"
     yield f"Best: {best.name}{at}, mean {select} {mean:.4f} on validation queries"
     if equal := _equal(results, best):
@@ -142,8 +143,7 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
 
     rows, kept = table.read_to_train(data, keep=table.missing is None and takes_missing(best.name))
     chosen, _ = best.best()
-    walked = walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)
-    model = next(walked).model
+    model = next(walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)).model
     keep_names(model, rows)
     if kept:
         model.table_ = kept

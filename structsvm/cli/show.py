@@ -47,8 +47,9 @@ def show(
         if data.y is None:
             raise BadInput(rows, "expected labels, got none", "importance is the drop of a measure")
         with ordered_columns():
-            options: Any = {"measure": measure, "random_state": 0}
-            result = permutation_importance(ranker, data.X, data.y, qid=data.qid, **options)
+            result = permutation_importance(
+                ranker, data.X, data.y, qid=data.qid, measure=measure, random_state=0
+            )
         for entry, value in zip(table, result.mean.tolist(), strict=True):
             entry["importance"] = value
     for entry, low, high in zip(table, kept.get("low", ()), kept.get("high", ()), strict=False):
@@ -78,8 +79,7 @@ def _of_trees(ranker: Any) -> list[dict[str, Any]]:
     for t in range(valued.forest.n_trees):
         used = np.unique(valued.forest.feature[valued.forest.nodes[t] : valued.forest.nodes[t + 1]])
         if len(used) == 1:
-            leaves = valued.values[valued.forest.leaves[t] : valued.forest.leaves[t + 1]]
-            alone[used[0]] += np.ptp(leaves)
+            alone[used[0]] += np.ptp(valued.values[valued.forest.leaves[t] : valued.forest.leaves[t + 1]])
     return _rows({"feature": names, "splits": splits.tolist(), "range alone": alone.tolist()})
 
 

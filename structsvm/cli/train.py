@@ -89,83 +89,62 @@ class Objective(Group):
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True)
-class Linear(Group):
-    """Scaling, and signs of weights; trees take only ``monotone``."""
-
-    scale: Scale = "none"
-    positive: Positive = False
-    monotone: Monotone = None
-
-
-@dataclass(frozen=True)
-class OnCluster(Group):
-    """Options of training on a Dask cluster."""
-
-    dask: Dask = None
-    groups: Groups = "refuse"
+def train(
+    data: Data,
+    output: Annotated[Output, "The model to write (.npz)."],
+    *,
+    objective: Objective,
+    scale: Scale = "none",
+    positive: Positive = False,
+    monotone: Monotone = None,
+    trees: Trees,
+    table: TrainingTable,
+    jobs: Jobs = -1,
+    dask: Dask = None,
+    groups: Groups = "refuse",
     checkpoint: Annotated[
         Path | None,
         "With --dask: file to which the fit is saved after each pass; if it exists, training continues from it. "
         "It is removed when the gap is reached.",
-    ] = None
-
-
-def train(
-    data: Data,
-    output: Annotated[Output, "The model to write (.npz)."],
-    objective: Objective,
-    linear: Linear,
-    trees: Trees,
-    *,
-    table: TrainingTable,
-    jobs: Jobs = -1,
-    cluster: OnCluster,
+    ] = None,
 ) -> None:
     """Learn a ranking from DATA and write the model.
 
     Ctrl-C stops training after the current pass over the data and saves the best model so far (exit code 130). While
     trees are grown there is no model yet, and nothing is saved.
     """
-    signs, dask, tol = read_signs(linear.monotone), cluster.dask, objective.tol
+    signs = read_signs(monotone)
     source = paths.source_at(data)
     paths.check_model_output(output, [data])
 
     from structsvm.estimators.weight_constraints import numbered_signs
 
-    scaled = linear.scale != "none"
+    scaled = scale != "none"
     model: Any
+    linear: Any = {"scale": scale, "positive": positive}
     shared = objective.options | {"n_jobs": jobs, "monotone_constraints": signs or None}
-    if trees.check(scale=scaled, positive=linear.positive, dask=dask is not None):
+    if trees.check(scale=scaled, positive=positive, dask=dask is not None):
         model = trees.ranker(objective.loss, objective.C, **shared)
     else:
-        kind: Any = linear.scale
-        model = structsvm.StructuralRanker(
-            objective.loss,
-            objective.C,
-            **shared,
-            scale=kind,
-            positive=linear.positive,
-        )
+        model = structsvm.StructuralRanker(objective.loss, objective.C, **shared, **linear)
     model.check_options()  # a misspelt loss raises before the data are read
     if dask is not None:
         if signs:
             raise BadInput("--monotone", "expected training on one machine, without --dask")
         if table.categorical is not None or table.missing is not None:
             raise BadInput("--categorical, --fill", "expected training on one machine, without --dask")
-        with connecting(dask) as client, GapProgress(tol, output) as progress:
+        with connecting(dask) as client, GapProgress(objective.tol, output) as progress:
             there = train_there(
                 client,
                 source,
                 table,
-                cluster.groups,
+                groups,
                 loss=objective.loss,
                 C=objective.C,
                 **objective.options,
-                scale=linear.scale,
-                positive=linear.positive,
+                **linear,
                 callback=progress,
-                checkpoint=cluster.checkpoint,
+                checkpoint=checkpoint,
             )
         progress.check(there.fit_)
         there.to_local().save(output)
@@ -178,8 +157,8 @@ def train(
             progress,
         )
         return
-    if cluster.checkpoint is not None or cluster.groups != "refuse":
-        option = "groups" if cluster.checkpoint is None else "checkpoint"
+    if checkpoint is not None or groups != "refuse":
+        option = "groups" if checkpoint is None else "checkpoint"
         raise BadInput(f"--{option}", "requires --dask")
     # scaling would shift the zeros of a sparse matrix, and trees do not accept sparse rows
     in_text = source.kind in ("text", "stream")
@@ -188,8 +167,7 @@ def train(
     rows, kept = table.read_to_train(source, keep=keep, sparse=sparse, n_jobs=jobs if in_text else None)
     if signs:
         model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
-    watching = GapProgress(tol, output, growing=trees.trees)
-    with naming(data), watching as progress:
+    with naming(data), GapProgress(objective.tol, output, growing=trees.trees) as progress:
         model.callback = progress
         if trees.trees:
             model.growth_callback = progress.grown

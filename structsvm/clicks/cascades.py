@@ -6,6 +6,7 @@ user then reads on with probability ``after_satisfied`` or ``after_unsatisfied``
 probabilities at 0 or 1 and estimates the others.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
@@ -48,7 +49,7 @@ _Sums = Callable[[Any], Float]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _WalkModel:
+class _WalkModel(ABC):
     """Base class of the models, with the fit, and with predictions from the parameters of the walk."""
 
     prior: float = 1.0
@@ -75,13 +76,13 @@ class _WalkModel:
             self.attraction_error_ = 1 / np.sqrt(by_row(score**2))
         return self
 
+    @abstractmethod
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         """Set the parameters; ``by_row`` sums over the entries of each row, weighted by the number of sessions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         """Return the parameters of the walk at documents ``row`` shown at ``position``."""
-        raise NotImplementedError
 
     def _walk(self, sessions: ClickSessions) -> _Walk:
         return self._walk_of(sessions.row, sessions.position)
@@ -149,8 +150,7 @@ class CascadeModel(_WalkModel):
 
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         first, _ = read_until(sessions.offsets, sessions.clicked)
-        clicks = by_row(first & sessions.clicked)
-        self.attraction_ = _ratio(clicks, by_row(first), self.prior)
+        self.attraction_ = _ratio(by_row(first & sessions.clicked), by_row(first), self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         return _Walk(unseen(self.attraction_)[row], np.ones(row.shape[0]), 1.0, 1.0, 0.0)
@@ -193,12 +193,12 @@ class DependentClickModel(_WalkModel):
 
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         _, last = read_until(sessions.offsets, sessions.clicked)
-        clicks = by_row(sessions.clicked)
-        self.attraction_ = _ratio(clicks, by_row(last > 0), self.prior)
+        self.attraction_ = _ratio(by_row(sessions.clicked), by_row(last > 0), self.prior)
         weight, index, size = sessions.counts, sessions.position - 1, sessions.longest
         clicks_at = np.bincount(index, weight * sessions.clicked, size)
-        lasts = np.bincount(index, weight * (last == 2), size)
-        self.continuation_ = _ratio(clicks_at - lasts, clicks_at, self.prior)
+        self.continuation_ = _ratio(
+            clicks_at - np.bincount(index, weight * (last == 2), size), clicks_at, self.prior
+        )
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         satisfaction = 1 - at_positions(self.continuation_, position)
@@ -274,13 +274,13 @@ class _ModelByRounds(_WalkModel):
             for p in (self.attraction_, satisfaction, self.continuation_)
         )
 
+    @abstractmethod
     def _begin(self) -> None:
         """Initialise all parameters except the attraction."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
         """Set the parameters that maximise the expected log-likelihood."""
-        raise NotImplementedError
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -371,8 +371,9 @@ class ClickChainModel(_ModelByRounds):
         self.continuation_ = np.full(3, 0.5)
 
     def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
-        successes = by_row(sessions.clicked + found.satisfied)
-        self.attraction_ = _ratio(successes, by_row(found.examined + sessions.clicked), self.prior)
+        self.attraction_ = _ratio(
+            by_row(sessions.clicked + found.satisfied), by_row(found.examined + sessions.clicked), self.prior
+        )
         self.continuation_ = _ratio(found.transitions[:, 1], found.transitions[:, 0], self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:

@@ -154,8 +154,7 @@ class ClickCells:
             users = None if cluster is None else _column("cluster", cluster, n)
             chance = None if probability is None else _probabilities(probability, n)[take]
             listed = np.flatnonzero(s.known[take])
-            n_alone = kv.shape[0] - listed.size
-            dropped.count("impression without a session, counted but in no list", n_alone)
+            dropped.count("impression without a session, counted but in no list", kv.shape[0] - listed.size)
             lists = _Lists(s.values[take][listed], qv[listed], dv[listed], kv[listed], cv[listed], dropped)
             alone = np.delete(np.arange(kv.shape[0]), listed)
             used = np.concatenate([listed[lists.kept], alone])

@@ -482,8 +482,7 @@ class _Weights(NamedTuple):
         if self.looks is not None:  # a propensity acts through its share in the examinations of the document
             looks = log.weight * self.looks
             moved = _ratio(np.bincount(log.row, moved), np.bincount(log.row, looks))[log.row] * looks
-        slope = -np.bincount(log.rank, np.where(self.moves, moved, 0.0), self.size) / log.n
-        return _Value(value, slope)
+        return _Value(value, -np.bincount(log.rank, np.where(self.moves, moved, 0.0), self.size) / log.n)
 
     def shown(self, log: _Impressions, discounts: Float, arrived: float) -> _Value:
         """Return the contributions to the value of the lists as shown, given the discount of each position and the
@@ -495,8 +494,7 @@ class _Weights(NamedTuple):
             return self.values(log, at * _ratio(shows, log.n_lists[log.query]))
         # the weights of a document do not depend on its position, so its discount must not either: clicks come from
         # high positions, and using the discount of each click's own position would overrate the shown lists
-        mean = np.bincount(log.row, in_lists * at)[log.row]
-        return self.values(log, _ratio(mean, log.n_lists[log.query]))
+        return self.values(log, _ratio(np.bincount(log.row, in_lists * at)[log.row], log.n_lists[log.query]))
 
 
 def _ratio(a: ArrayLike, b: ArrayLike) -> Float:

@@ -71,8 +71,7 @@ def click_weights(
         each = 1.0 / theta
     else:
         lists = cells.lists_per_query()[cells.row_query]
-        looks = cells.per_row(cells.shows * theta)
-        each = (lists / looks)[cells.row]
+        each = (lists / cells.per_row(cells.shows * theta))[cells.row]
     weighed = cells.clicks * each
     clicked = cells.clicks > 0
     return WeightedRows(

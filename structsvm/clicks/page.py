@@ -108,8 +108,13 @@ def _positions(cells: ClickCells, propensities: Propensities | None) -> dict[str
         if i < len(theta):
             row[1:3] = f"{theta[i]:.4f}", f"{low[i]:.4f} to {high[i]:.4f}" if known else ""
     chart = Lines(lines, x="position", y="relative to position 1", whole_x=True)
-    errors = propensities.errors if known else ""
-    return {"by_position": chart, "names": names, "positions": rows, "known": known, "errors": errors}
+    return {
+        "by_position": chart,
+        "names": names,
+        "positions": rows,
+        "known": known,
+        "errors": propensities.errors if known else "",
+    }
 
 
 def _models(qualities: Sequence[tuple[str, ModelQuality]]) -> dict[str, Any]:
@@ -121,8 +126,10 @@ def _models(qualities: Sequence[tuple[str, ModelQuality]]) -> dict[str, Any]:
         pages.Series(name, list(range(1, len(curve) + 1)), np.subtract(curve, lowest[: len(curve)]).tolist())
         for (name, *_), curve in zip(rows, curves, strict=True)
     ]
-    figure = Lines(lines, x="position", y="perplexity above the lowest", whole_x=True)
-    return {"models": rows, "curves": figure}
+    return {
+        "models": rows,
+        "curves": Lines(lines, x="position", y="perplexity above the lowest", whole_x=True),
+    }
 
 
 def _estimate(estimate: CounterfactualEstimate) -> dict[str, Any]:
@@ -132,9 +139,10 @@ def _estimate(estimate: CounterfactualEstimate) -> dict[str, Any]:
         "Difference": estimate.difference,
         "Discount of an attractive document": estimate.discount,
     }
-    rows = [(label, f"{i.value:.4f}", f"{i.lower:.4f} to {i.upper:.4f}") for label, i in named.items()]
     return {
-        "estimates": rows,
+        "estimates": [
+            (label, f"{i.value:.4f}", f"{i.lower:.4f} to {i.upper:.4f}") for label, i in named.items()
+        ],
         "drivers": [(str(query), f"{share:+.4f}") for query, share in estimate.drivers],
     }
 

@@ -5,8 +5,9 @@ Their fits are in :mod:`structsvm.clicks.position_based_fit`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from structsvm.clicks.cells import ClickCells, check_cells
 from structsvm.clicks.position_based_fit import ProductCells, fit_product
 from structsvm.clicks.propensities import Propensities, check_connected
 from structsvm.clicks.sessions import ClickSessions
-from structsvm.common.checks import BadInput, check_choice, check_number, check_whole
+from structsvm.common.checks import BadInput, check_number, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log, log1p
 from structsvm.online.users.click_tables import TableClicks
@@ -23,12 +24,11 @@ from structsvm.protocols import ClickTables, Float, Int
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _ProductModel:
+class _ProductModel(ABC):
     """Base of models in which the click probability is the attraction of the document times the probability of
     examination."""
 
     prior: float = 1.0
-    solver: Literal["newton", "em"] = "newton"
     n_rounds: int = 50
     tol: float = 1e-6
 
@@ -51,29 +51,27 @@ class _ProductModel:
         """
         check_cells(cells)
         check_number("prior", self.prior, 0)
-        check_choice("solver", self.solver, ("newton", "em"))
-        check_whole("n_rounds", self.n_rounds, 0 if self.solver == "newton" else 1)
+        check_whole("n_rounds", self.n_rounds, 0)
         check_number("tol", self.tol, 0, open_end=True)
         self._cells = cells
-        fit = fit_product(
-            self._parts(cells), prior=self.prior, solver=self.solver, n_rounds=self.n_rounds, tol=self.tol
-        )
+        fit = fit_product(self._parts(cells), prior=self.prior, n_rounds=self.n_rounds, tol=self.tol)
         self.attraction_, self.attraction_error_ = fit.attraction, fit.row_errors * fit.attraction
         self.log_likelihood_, self.gap_, self.n_steps_ = fit.log_likelihood, fit.gap, fit.n_steps
         self._covariance = fit.covariance
         self._keep(cells, fit.examination)
         return self
 
+    @abstractmethod
     def _parts(self, cells: ClickCells) -> ProductCells:
         """Return the counts by document and by examination parameter."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _keep(self, cells: ClickCells, examination: Float) -> None:
-        raise NotImplementedError
+        """Set the attributes of the examination parameters."""
 
+    @abstractmethod
     def _given_above(self, sessions: ClickSessions) -> Float:
         """Return the probability of a click at each entry, given the clicks above."""
-        raise NotImplementedError
 
     def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
         """Return the log-probability of the clicks of each distinct list."""
@@ -95,10 +93,8 @@ class PositionBasedModel(_ProductModel):
     prior : float, default=1.0
         Each parameter is smoothed as if by ``prior`` more clicks in ``2 * prior`` more impressions; 0 means maximum
         likelihood.
-    solver : {"newton", "em"}, default="newton"
-        ``"em"`` stops after ``n_rounds``, often far from the maximum: a slowly rising likelihood has not converged.
     n_rounds : int, default=50
-        Number of rounds of EM; all parameters start at one half.
+        Number of rounds of EM before Newton's method; all parameters start at one half.
     tol : float, default=1e-6
         Newton's method stops when the possible gain in log-likelihood is at most ``tol``.
 
@@ -109,7 +105,7 @@ class PositionBasedModel(_ProductModel):
     examination_ : ndarray of float64, shape (n_positions,)
         Probability that each position is examined.
     attraction_error_ : ndarray of float64, shape (n_rows,)
-        Standard errors, from the observed information; NaN with ``solver="em"``.
+        Standard errors, from the observed information; NaN after EM alone.
     log_likelihood_ : float
         Log-likelihood of the log, without the prior.
     gap_ : float
@@ -191,8 +187,7 @@ class PositionBasedModel(_ProductModel):
         -------
         ClickModel
         """
-        attraction = self.attraction_[rows_of_query(self._cells, query)]
-        click = np.outer(attraction, self.examination_)
+        click = np.outer(self.attraction_[rows_of_query(self._cells, query)], self.examination_)
         return TableUser(click, np.zeros_like(click), np.zeros_like(click))
 
 
@@ -205,7 +200,7 @@ class UserBrowsingModel(_ProductModel):
 
     Parameters
     ----------
-    prior, solver, n_rounds, tol
+    prior, n_rounds, tol
         As in :class:`PositionBasedModel`.
 
     Attributes

@@ -51,15 +51,16 @@ class ProductFit(NamedTuple):
 _MOST_NEWTON_STEPS = 50
 
 
-def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int, tol: float) -> ProductFit:
-    """Maximise the penalised log-likelihood by ``n_rounds`` rounds of EM, then by Newton if ``solver="newton"``."""
+def fit_product(cells: ProductCells, *, prior: float, n_rounds: int, tol: float) -> ProductFit:
+    """Maximise the penalised log-likelihood by ``n_rounds`` rounds of EM, then by Newton unless there are too
+    many levels."""
     n_rows, n_levels, prior = cells.offsets.shape[0] - 1, cells.n_levels, float(prior)
     a, e = np.full(n_rows, 0.5), np.full(n_levels, 0.5)
     _em(*cells, a, e, prior, n_rounds)
     low = elementary.exp(LOW)
     u, v = (elementary.log(np.clip(x, low, 1 - 1e-9)) for x in (a, e))
     steps, covariance, row_errors = 0, np.full((n_levels, n_levels), np.nan), np.full(n_rows, np.nan)
-    if solver == "newton" and n_levels <= _MOST_LEVELS:
+    if n_levels <= _MOST_LEVELS:
         u, v, steps = _newton(cells, u, v, prior, tol)
         a, e = elementary.exp(u), elementary.exp(v)
         covariance, row_errors = _errors(cells, u, v, prior)

@@ -151,8 +151,10 @@ class Propensities:
 
     def lines(self) -> list[str]:
         """Return the propensities with their intervals, the sample size and the weakest link as lines of text."""
-        rows = enumerate(zip(self.theta, *self.interval(), strict=True), 1)
-        lines = [f"position {k:<4}{value:.4f}  ({low:.4f} to {high:.4f})" for k, (value, low, high) in rows]
+        lines = [
+            f"position {k:<4}{value:.4f}  ({low:.4f} to {high:.4f})"
+            for k, (value, low, high) in enumerate(zip(self.theta, *self.interval(), strict=True), 1)
+        ]
         first, second, error = self.weakest_link
         if self.n_clusters:
             lines.append(self.errors)

@@ -91,8 +91,7 @@ def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) ->
     """
     sessions = sessions_of(cells)
     quarter = np.random.default_rng(random_state).integers(4, size=sessions.n_sessions, dtype=np.uint8) == 0
-    starts = np.cumsum(sessions.count) - sessions.count
-    held = np.add.reduceat(quarter, starts, dtype=np.int64)
+    held = np.add.reduceat(quarter, np.cumsum(sessions.count) - sessions.count, dtype=np.int64)
     if not 0 < held.sum() < sessions.n_sessions:
         return model_quality(model.fit(cells), cells)
     training, testing = (_with_counts(cells, sessions, count) for count in (sessions.count - held, held))
@@ -111,5 +110,9 @@ def rows_of_model(model: Any, cells: ClickCells) -> ClickSessions:
     sessions = sessions_of(cells)
     if model._cells is cells:
         return sessions
-    rows = model._cells.rows_of(cells.query_ids[cells.row_query], cells.docid)
-    return ClickSessions(sessions.offsets, rows[sessions.row], sessions.clicked, sessions.count)
+    return ClickSessions(
+        sessions.offsets,
+        model._cells.rows_of(cells.query_ids[cells.row_query], cells.docid)[sessions.row],
+        sessions.clicked,
+        sessions.count,
+    )

@@ -268,12 +268,12 @@ class ClickSVMCV(ClickSVM, CrossValidated):
             )
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
-        clicks = weights[number] * data.y
-        gains = clicks * click_values(self.loss, np.ones_like(length), length)[1]
+        gains = (weights[number] * data.y) * click_values(self.loss, np.ones_like(length), length)[1]
         largest = np.add.reduceat(gains, data.offsets[:-1])
         folds = [np.sort(clicked[fold :: self.cv]) for fold in range(self.cv)]
-        splits = [(np.setdiff1d(clicked, testing), testing) for testing in folds]
-        choice = self._by_folds(data, weights, splits, largest)
+        choice = self._by_folds(
+            data, weights, [(np.setdiff1d(clicked, testing), testing) for testing in folds], largest
+        )
         tested = largest > 0
         self.scores_ = combine(largest[tested] / largest[tested].sum(), choice.values[tested])
         with choice.training():
@@ -300,8 +300,12 @@ class ClickSVMCV(ClickSVM, CrossValidated):
             for values in (ranking.averages(click_values(self.loss, ranking.rank, length)[0]), largest)
         ]
         values = sums[0] / np.maximum(sums[1], _TINY)
-        result = EvaluationResult(self._measured(), float(values.mean()), values, query_ids, self._bounds())
-        return Part(result, False, ranking, "average")
+        return Part(
+            EvaluationResult(self._measured(), float(values.mean()), values, query_ids, self._bounds()),
+            False,
+            ranking,
+            "average",
+        )
 
     def _measured(self) -> str:
         return f"{self.loss} of clicks"

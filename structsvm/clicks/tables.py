@@ -269,11 +269,11 @@ class Clicked:
         """Return a mask of the clicked rows."""
         values = numbers(batch, self._name, "0 or 1", "write 1 for a click and 0 for none")
         gaps = np.isnan(values)
-        wrong = ~gaps & (values != 0) & (values != 1)
-        batch.refuse_first(wrong, self._name, "0 or 1", values, "write 1 for repeated clicks")
+        batch.refuse_first(
+            ~gaps & (values != 0) & (values != 1), self._name, "0 or 1", values, "write 1 for repeated clicks"
+        )
         if gaps.any():
-            row = int(gaps.argmax())
-            unknown = batch.wrong(row, self._name, "0 or 1", "a missing value", UNKNOWN_CLICKS)
+            unknown = batch.wrong(int(gaps.argmax()), self._name, "0 or 1", "a missing value", UNKNOWN_CLICKS)
             if batch.written is None:
                 raise unknown
             self._empty = self._empty or unknown

@@ -306,11 +306,16 @@ def _drafted(
         if len(there) < max(1, min(len(members), len(teams))):
             dropped.count(_LACKING)
             continue
-        record = Shown("team_draft", tuple(order), len(teams), (row,), impression=name)
-        lists.append(Impression(record, tuple(clicks(name, order)), rankers=tuple(teams), **who[name]))
+        lists.append(
+            Impression(
+                Shown("team_draft", tuple(order), len(teams), (row,), impression=name),
+                tuple(clicks(name, order)),
+                rankers=tuple(teams),
+                **who[name],
+            )
+        )
     met = {pair for there in rankers for pair in combinations(there, 2)}
-    longer = any(len(there) > 1 for there in rankers)
-    apart = longer and len(met) < math.comb(len(teams), 2)
+    apart = any(len(there) > 1 for there in rankers) and len(met) < math.comb(len(teams), 2)
     if len(teams) > 2 and (apart or dropped.get(_LACKING, 0) > len(lists)):
         counts = [
             f"{n:,} of {', '.join(repr(teams[team]) for team in there) or 'nobody'}"

@@ -215,8 +215,9 @@ def _clicked(
     if not lists.query.size:
         return lists, np.zeros(0, dtype=bool)
     n_documents = len(entries.documents)
-    key = lists.query * n_documents + lists.document
-    keys, first, number = np.unique(key, return_index=True, return_inverse=True)
+    keys, first, number = np.unique(
+        lists.query * n_documents + lists.document, return_index=True, return_inverse=True
+    )
     place = number * _PLACES + np.clip(lists.position, -1, _PLACES - 2)
     click = events.query[~shown] * n_documents + events.document[~shown]
     index = np.minimum(np.searchsorted(keys, click), keys.size - 1)

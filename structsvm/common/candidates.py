@@ -197,16 +197,17 @@ class CandidateSet:
             values = np.sort(self.similarity + 0.0, axis=1)  # -0.0 + 0.0 is 0.0
             rows = [row.tobytes() for row in values.astype("<f8")]
         elif self.kind == "counts":
-            parts = zip(self.texts.indptr[:-1], self.texts.indptr[1:], strict=True)
-            entries = [(self.texts.indices[a:b], self.texts.data[a:b]) for a, b in parts]
+            entries = [
+                (self.texts.indices[a:b], self.texts.data[a:b])
+                for a, b in zip(self.texts.indptr[:-1], self.texts.indptr[1:], strict=True)
+            ]
             rows = [
                 columns.astype("<i8").tobytes() + data.astype("<f8").tobytes() for columns, data in entries
             ]
         else:
             texts = (text if isinstance(text, str) else json.dumps(list(text)) for text in self.texts)
             rows = [text.encode(errors="surrogatepass") for text in texts]
-        documents = sorted(hashlib.sha256(row).digest() for row in rows)
-        return hashlib.sha256(b"".join(documents)).hexdigest()[:16]
+        return hashlib.sha256(b"".join(sorted(hashlib.sha256(row).digest() for row in rows))).hexdigest()[:16]
 
     def __repr__(self) -> str:
         name = "" if self.query is None else f"{self.query[:40]!r}: "

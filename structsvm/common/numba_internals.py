@@ -149,8 +149,9 @@ def make_cache(stamp: Any, entries: Any, writable: Callable[[Path], bool], root:
             # Numba's class chooses the locator and file name; its index of files is replaced by ``entries``
             super().__init__(function)  # type: ignore[no-untyped-call]
             at = self.locator = self._impl.locator
-            name = self._impl.filename_base
-            self._cache_file = entries(Path(self.cache_path), name, at.get_source_stamp(), at.read_only)
+            self._cache_file = entries(
+                Path(self.cache_path), self._impl.filename_base, at.get_source_stamp(), at.read_only
+            )
 
         def save_overload(self, sig: Any, data: Any) -> None:
             if self.locator.kept is not None:

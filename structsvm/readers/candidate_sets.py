@@ -217,8 +217,7 @@ def read_ambient(
         for j, members in enumerate(covered.values()):
             labels[members, j] = 1.0
         columns = {"texts": snippets, "titles": titles, "ids": ids}
-        subtopics = [names[s] for s in covered]
-        _add(labelled, topics[topic], columns, labels, subtopics, relevant_only)
+        _add(labelled, topics[topic], columns, labels, [names[s] for s in covered], relevant_only)
     if not labelled.sets:
         missing = "results that cover a subtopic" if relevant_only else "results"
         raise BadInput(folder, f"expected a topic with {missing}, got none")

@@ -75,15 +75,12 @@ def convert_letor(
                 write_in_attempts(partial(_convert, texts, source, path, checked, size, *columns), columns)
                 return
             except _Width as wider:
-                size = size._replace(width=wider.width)
+                size = size._replace(width=wider.args[0])
     write_store(letor.read_letor(source, max_expansion=max_expansion, **options), path)
 
 
 class _Width(Exception):
-    """Raised if the number of features differs from the assumed number."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
+    """Raised with the number of features if it differs from the assumed number."""
 
 
 def _convert(

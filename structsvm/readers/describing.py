@@ -132,8 +132,7 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
     warnings = [_says(int((lengths == 1).sum()), "query has", "queries have", "one document")]
     if data.y is not None:
         best = np.maximum.reduceat(data.y, data.offsets[:-1])
-        worst = np.minimum.reduceat(data.y, data.offsets[:-1])
-        equal = (best == worst) & (best > 0)
+        equal = (best == np.minimum.reduceat(data.y, data.offsets[:-1])) & (best > 0)
         warnings += [
             _says(int((best <= 0).sum()), "query has", "queries have", "no label above 0"),
             _says(int(equal.sum()), "query has", "queries have", "equal labels above 0"),
@@ -146,14 +145,14 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
         most = ", ".join(f"{names[j]} ({missing[j]})" for j in lacking[:5]) + ", ..." * (len(lacking) > 5)
         warnings.append(_says(len(lacking), "feature has", "features have", f"missing values: {most}"))
     counts = {"queries": data.n_queries, "rows": data.n_rows, "features": data.n_features}
-    is_csr = sparse.issparse(data.X)
-    if is_csr:
+    if bool(sparse.issparse(data.X)):
         counts["stored values"] = int(data.X.indptr[-1])
     counts |= {"shortest query": int(lengths.min()), "longest query": int(lengths.max())}
     if missing.any():
         counts["missing values"] = int(missing.sum())
-    labels = {} if data.y is None else _histogram(data.y)
-    return Description(str(path), kind, counts, labels, tuple(filter(None, warnings)))
+    return Description(
+        str(path), kind, counts, {} if data.y is None else _histogram(data.y), tuple(filter(None, warnings))
+    )
 
 
 def _columns(data: QueryData) -> tuple[Any, int]:
@@ -199,8 +198,7 @@ def _describe_qrels(path: Path) -> Description:
     except ValueError:  # perhaps judgments by subtopic; any other file raises again
         qrels = readers.read_qrels(path, subtopics=True)
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
-    n_relevant = int((qrels.grades > 0).sum())
-    counts = {"topics": qrels.n_topics, "judgments": qrels.n_rows, "relevant": n_relevant}
+    counts = {"topics": qrels.n_topics, "judgments": qrels.n_rows, "relevant": int((qrels.grades > 0).sum())}
     warnings = [
         _says(int((best <= 0).sum()), "topic has", "topics have", "no relevant document"),
         _says(int((qrels.grades < 0).sum()), "judgment is", "judgments are", "negative"),

@@ -183,8 +183,7 @@ class _Reader:
             return
         for docs in self._lists(answer, place):
             for hit in docs:
-                remedy = "{id} is the uniqueKey of the schema"
-                document, where = self._document(hit, self._id, place, remedy)
+                document, where = self._document(hit, self._id, place, "{id} is the uniqueKey of the schema")
                 yield document, _values(self._pairs(hit, where), where)
 
     def _document(self, hit: object, key: str, place: str, remedy: str) -> tuple[str | int, str]:
@@ -202,8 +201,7 @@ class _Reader:
 
     def _logged(self, hit: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
         """Yield the features that the plugin of OpenSearch and Elasticsearch logged."""
-        fields = _part(hit, "fields", dict, place, {})
-        entries = fields.get("_ltrlog") or [{}]
+        entries = _part(hit, "fields", dict, place, {}).get("_ltrlog") or [{}]
         entries = entries if isinstance(entries, list) else [entries]
         logged = [entry for entry in entries if isinstance(entry, Mapping) and self._log in entry]
         if not logged:

@@ -294,8 +294,9 @@ def check_options(
     check_fill(fill, dtype)
     check_choice("label", label, ("grade", None))
     value = np.inf if fill is None else float(fill)
-    threads = count_threads(n_jobs)
-    return Options(n_features, np.dtype(dtype), sparse, int(one_based), value, query_sizes is None, threads)
+    return Options(
+        n_features, np.dtype(dtype), sparse, int(one_based), value, query_sizes is None, count_threads(n_jobs)
+    )
 
 
 def check_fill(fill: float | None, dtype: Any = np.float64) -> None:
@@ -486,8 +487,9 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
         if options.with_qid:
             starts = scanner.find_runs(text, qid_at, qid_len)
             ids = [_query_id(block, int(qid_at[i]), int(qid_len[i])) for i in starts.tolist()]
-        grades = y if options.with_grade else None
-        return Rows(X, grades, ids, np.diff(np.append(starts, n)), docid, found_width)
+        return Rows(
+            X, y if options.with_grade else None, ids, np.diff(np.append(starts, n)), docid, found_width
+        )
     return Rows(None, None, [], np.empty(0, dtype=np.int64), None, found_width)
 
 

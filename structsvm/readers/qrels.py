@@ -243,6 +243,7 @@ def _grouped_qrels(
         subtopic = None if subtopic is None else [subtopic[i] for i in order.tolist()]
     keys: list[Any] = docid if subtopic is None else list(zip(docid, subtopic, strict=True))
     parts = None if subtopic is None else trec.objects(subtopic)
-    columns = trec.objects(docid), grades, parts
-    offsets, kept = trec.once_each(topics, code, keys, duplicates, "the higher grade", *columns)
+    offsets, kept = trec.once_each(
+        topics, code, keys, duplicates, "the higher grade", trec.objects(docid), grades, parts
+    )
     return Qrels(trec.objects(topics), offsets, *kept)

@@ -109,8 +109,9 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
             f"{_few(sorted(grades[topic]))}, and the ranked ones {_few(run.docid[ranked[topic]])}"
         )
     labels, scores = np.array(y, dtype=np.float64), np.array(s, dtype=np.float64)
-    qid = np.repeat(objects(topics), lengths)
-    return JudgedRows(labels, scores, qid, objects(docid), np.array(known, dtype=np.bool_))
+    return JudgedRows(
+        labels, scores, np.repeat(objects(topics), lengths), objects(docid), np.array(known, dtype=np.bool_)
+    )
 
 
 @dataclass(frozen=True)

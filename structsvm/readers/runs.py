@@ -293,8 +293,9 @@ def _sorted_run(
     order = np.lexsort((-scores, code))
     code, docid, scores = code[order], docid[order], scores[order]
     _order_ties(code, docid, scores)
-    best = "the higher score"
-    offsets, (docid, scores) = trec.once_each(topics, code, docid.tolist(), duplicates, best, docid, scores)
+    offsets, (docid, scores) = trec.once_each(
+        topics, code, docid.tolist(), duplicates, "the higher score", docid, scores
+    )
     return Run(trec.objects(topics), offsets, docid, scores, tag)
 
 

@@ -207,8 +207,9 @@ def write_store(data: queries.QueryData, path: AnyPath) -> None:
         for first, last in queries.query_pieces(data.offsets, max(1, _BLOCK_BYTES // row_bytes)):
             part, rows = data.select(np.arange(first, last)), slice(data.offsets[first], data.offsets[last])
             order = None if data.order is None else data.order[rows]
-            lengths = np.diff(part.offsets)
-            writer.append(part.X, part.y, lengths, part.query_ids, docid=part.docid, order=order)
+            writer.append(
+                part.X, part.y, np.diff(part.offsets), part.query_ids, docid=part.docid, order=order
+            )
 
 
 class StoreWriter:
@@ -680,8 +681,7 @@ def _check_text(name: str, words: NDArray[Any] | None) -> None:
     if words is None or words.dtype.kind != "U" or words.dtype.itemsize == 0:
         return
     for start in range(0, words.shape[0], _STRINGS_AT_ONCE):
-        codes = words[start : start + _STRINGS_AT_ONCE].view(np.uint32)
-        if codes.max(initial=0) > 0x10FFFF:
+        if words[start : start + _STRINGS_AT_ONCE].view(np.uint32).max(initial=0) > 0x10FFFF:
             raise BadInput(name, "expected text, got invalid characters")
 
 

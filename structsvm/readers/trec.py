@@ -5,7 +5,6 @@ column or has an invalid column are the lines parsed one by one, to name the fir
 any number of blanks or tabs. Ids may contain any other character except NUL: escape them for display.
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -100,8 +99,9 @@ class Listing(ByTopic):
 
     def _frame(self, **columns: object) -> Any:
         """Return a pandas DataFrame of topics, documents and the given columns."""
-        topic = np.repeat(self.topics, np.diff(self.offsets))
-        return pandas_frame({"topic": topic, "docid": self.docid, **columns})
+        return pandas_frame(
+            {"topic": np.repeat(self.topics, np.diff(self.offsets)), "docid": self.docid, **columns}
+        )
 
 
 def rows_of_dict(nested: Mapping[Any, Mapping[Any, float]]) -> list[list[Any]]:
@@ -248,23 +248,9 @@ def _refuse(text: bytes, columns: Columns, path: Path, n_before: int) -> NoRetur
                 words[k].decode()
             except UnicodeDecodeError:
                 refuse("ids in UTF-8", words[k])
-        if _number(words[columns.number_at], columns.whole) is None:
+        if _split(line + b"\n", columns) is None:  # nothing else is left that may be wrong
             refuse("an integer as grade" if columns.whole else "a finite score", words[columns.number_at])
     raise AssertionError("no invalid line")
-
-
-def _number(word: bytes, whole: bool) -> float | int | None:
-    """Return the number of a word; None if it is not a finite number."""
-    if b"_" in word:
-        return None
-    try:
-        if whole:
-            grade = int(word)
-            return grade if _fits([grade]) else None
-        score = float(word)
-    except ValueError:
-        return None
-    return score if math.isfinite(score) else None
 
 
 def _fits(grades: Sequence[int]) -> bool:

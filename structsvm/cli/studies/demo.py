@@ -108,8 +108,9 @@ def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object
     for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
         if callback is not None:
             callback(name)
-        cv = min(3, task.train.n_queries)
-        model = structsvm.StructuralRankerCV(loss, _CS, cv=cv, scoring="map", n_jobs=n_jobs)
+        model = structsvm.StructuralRankerCV(
+            loss, _CS, cv=min(3, task.train.n_queries), scoring="map", n_jobs=n_jobs
+        )
         model._fixed_grid = True  # suppress the remark on a C at an end of the grid
         model.fit(task.train.X, task.train.y, qid=task.train.qid)
         systems.append(tried(name, model.predict(task.test.X, qid=task.test.qid), model))
@@ -124,8 +125,11 @@ def results_table(outcome: Outcome) -> tuple[list[pages.Column], list[list[str]]
         compared, trained = [""] * 3, [""] * 4
         if system is not outcome.baseline:
             test = compare(system.per_query, outcome.baseline.per_query)
-            p = pages.p_value(test.p_value)
-            compared = [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}", p]
+            compared = [
+                f"{test.mean_difference:+.4f}",
+                f"{test.wins}/{test.losses}",
+                pages.p_value(test.p_value),
+            ]
         if system.model is not None:
             fit = system.model.fit_
             trained = [f"{fit.C:g}", f"{fit.gap:.0e}", str(fit.n_passes), f"{fit.seconds:.2f}"]
@@ -138,8 +142,12 @@ def headline(outcome: Outcome) -> str:
     shown = [outcome.baseline, *outcome.learned]
     best = leaders({system.name: system.per_query for system in shown})
     means = {system.name: f"{system.mean:.4f}" for system in shown}
-    measure = f"average precision on {shown[0].per_query.shape[0]} test queries"
-    return best_said(best, means, measure, baseline=outcome.baseline.name)
+    return best_said(
+        best,
+        means,
+        f"average precision on {shown[0].per_query.shape[0]} test queries",
+        baseline=outcome.baseline.name,
+    )
 
 
 def page(outcome: Outcome) -> str:

@@ -150,11 +150,12 @@ class DiversityResult:
     def lines(self, n_skipped: int = 0) -> list[str]:
         """Return the table, and the result in words, as lines of text; sets without subtopics were skipped."""
         left_out = f" ({n_skipped} without subtopics left out)" if n_skipped else ""
-        about = (
+        return [
             f"{counted(query=len(self.labelled.sets))}{left_out}, {self.limit} per query; wins and p: "
-            f"{MEASURES[self.loss]} of {self.first} against the others"
-        )
-        return [about, *table_lines(*self.rows()), self.headline()]
+            f"{MEASURES[self.loss]} of {self.first} against the others",
+            *table_lines(*self.rows()),
+            self.headline(),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values of the table, unrounded, as plain objects."""
@@ -218,8 +219,9 @@ def compare_methods(
     check_names(models, methods)
     # each selector has the same limits; the clairvoyant selector maximises the measure itself
     limits: Any = {"k": k, "costs": costs, "budget": budget}
-    everyone = models | dict(rivals or {})
-    chosen = {name: one.predict(labelled.sets, **limits) for name, one in everyone.items()}
+    chosen = {
+        name: one.predict(labelled.sets, **limits) for name, one in (models | dict(rivals or {})).items()
+    }
     for name in dict.fromkeys(methods):
         options: Any = {"random": {"random_state": random_state}, "clairvoyant": {"loss": loss}}.get(name, {})
         labels = {"labels": labelled.labels} if name in WITH_LABELS else {}

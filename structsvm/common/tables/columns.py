@@ -215,8 +215,9 @@ def all_ids(column: IdColumn, arrays: Sequence[Any], *, as_text: bool = False) -
 def id_texts(column: IdColumn, arrays: Sequence[Any]) -> list[str]:
     """Return the ids of all batches as text, empty where missing, after ``column`` has seen them all."""
     column.settle()
-    values = [value for array in arrays for value in values_of(spelled(column, array))]
-    return ["" if value is None else str(value) for value in values]
+    return [
+        "" if value is None else str(value) for array in arrays for value in values_of(spelled(column, array))
+    ]
 
 
 def unified(arrays: Sequence[Any]) -> tuple[NDArray[Any], Any]:

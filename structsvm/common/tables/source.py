@@ -143,8 +143,7 @@ def _column(part: re.Match[str]) -> tuple[str, str]:
 def _below_pattern(pattern: Path, file: Path) -> tuple[tuple[str, str], ...]:
     """Return the columns of the folders that a pattern matched; ``C=1/*.parquet`` matches none of its folders."""
     fixed = next(k for k, part in enumerate(pattern.parts) if glob.has_magic(part))
-    parts = map(_PARTITION.fullmatch, file.parts[fixed:-1])
-    return tuple(_column(part) for part in parts if part)
+    return tuple(_column(part) for part in map(_PARTITION.fullmatch, file.parts[fixed:-1]) if part)
 
 
 def _table(given: Any, files: Sequence[File], otherwise: Kind) -> Source:

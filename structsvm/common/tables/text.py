@@ -318,8 +318,9 @@ def arrow_text(words: Sequence[str]) -> Any:
     pieces = [word.encode() for word in words]
     offsets = np.zeros(len(pieces) + 1, dtype=np.int32)
     np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(pieces))]
-    return pa.Array.from_buffers(pa.string(), len(pieces), buffers)
+    return pa.Array.from_buffers(
+        pa.string(), len(pieces), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(pieces))]
+    )
 
 
 def json_table(path: Path, max_expansion: float | None = None) -> Table:

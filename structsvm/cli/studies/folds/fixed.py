@@ -4,7 +4,7 @@ methods."""
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +19,6 @@ from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column, row_groups
 
 
-class Measured(NamedTuple):
-    """The name of the baseline, the part of a fold, and for each measure one value per query."""
-
-    name: str
-    part: QueryData
-    values: dict[str, Float]
-
-
 def measure_fixed(
     baseline: str,
     folds: Sequence[Fold],
@@ -35,23 +27,23 @@ def measure_fixed(
     fill: Fill,
     columns: Mapping[str, Any],
     **rules: Any,
-) -> list[Measured]:
-    """Return the measures of a baseline on a part of each fold, ``"validation"`` or ``"test"``.
+) -> tuple[str, list[tuple[QueryData, dict[str, Float]]]]:
+    """Return the name of a baseline, and the ``part`` of each fold, ``"validation"`` or ``"test"``, with one value per
+    query for each measure.
 
     For a feature, measures are averaged over the orders of ties, as a file may list relevant documents first.
     """
     parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
     score, name = _scorer(baseline, parts[0])
     rules |= {"ties": "average"} if name != baseline else {}
-    measured = []
-    for one in parts:
-        own = score(one)
-        values = {
-            measure: evaluate_part(measure, one.y, own, qid=one.qid, **rules).result.per_query
-            for measure in names
-        }
-        measured.append(Measured(name, one, values))
-    return measured
+    scored = [(one, score(one)) for one in parts]
+    return name, [
+        (
+            one,
+            {each: evaluate_part(each, one.y, own, qid=one.qid, **rules).result.per_query for each in names},
+        )
+        for one, own in scored
+    ]
 
 
 def _scorer(baseline: str, first: QueryData) -> tuple[Callable[[QueryData], Float], str]:

@@ -176,8 +176,7 @@ def load_fold(fold: Fold, fill: Fill = None, columns: Mapping[str, Any] | None =
         (name, tuple(value) if name in ("features", "categorical") else value)
         for name, value in sorted((columns or {}).items())
     )
-    stamps = tuple(_stamp(file) for part in fold.parts for file in part.files)
-    return _loaded(fold, fill, named, stamps)
+    return _loaded(fold, fill, named, tuple(_stamp(file) for part in fold.parts for file in part.files))
 
 
 @lru_cache(maxsize=1)  # a worker trains the methods of a fold one after the other

@@ -98,7 +98,8 @@ def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -
     def grown(X: object, first: int, last: int) -> Float:
         while booster.current_iteration() < last and not booster.update():
             pass
-        some: Any = {"start_iteration": first, "num_iteration": last - first, "num_threads": n_jobs}
-        return np.asarray(booster.predict(X, **some))
+        return np.asarray(
+            booster.predict(X, start_iteration=first, num_iteration=last - first, num_threads=n_jobs)
+        )
 
     return grown

@@ -132,8 +132,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
 def measure_of(name: str) -> str | None:
     """Return the measure that belongs to the loss of a method; None for a method without a ranking loss."""
     if name.startswith(("svm-", "tree")):
-        measure = structsvm.StructuralRanker(name.partition("-")[2] or "map")._measure()
-        return str(measure)
+        return str(structsvm.StructuralRanker(name.partition("-")[2] or "map")._measure())
     if name.startswith(("ranksvm", "sgd", "lcra")):
         return "pairs"
     return "ndcg@10" if name in STOPPED_EARLY else None
@@ -158,16 +157,16 @@ def walk(
         # the warnings are redundant, as candidates record whether they converged
         warnings.filterwarnings("ignore", category=UserWarning, message=".*(relative duality gap|onverge).*")
         for C, model in _models(name, Cs, train, validation, options, measure):
-            seconds = clock() - started
-            yield _described(C, model, seconds)
+            yield _described(C, model, clock() - started)
             started = clock()
 
 
 def _described(C: float | None, model: object, seconds: float) -> Candidate:
     fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
     fits = [fit for fit in fits if hasattr(fit, "gap")]
-    gap = max((fit.gap for fit in fits), default=None)
-    return Candidate(C, model, gap, all(fit.converged for fit in fits), seconds)
+    return Candidate(
+        C, model, max((fit.gap for fit in fits), default=None), all(fit.converged for fit in fits), seconds
+    )
 
 
 def _models(
@@ -245,8 +244,9 @@ def _is_tree(name: str) -> bool:
 
 def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:
     if name == "lightgbm":
-        settings: Any = {"relevance": options.relevance, "seed": options.random_state}
-        return lightgbm_ranker.best_stage(train, validation, measure, **settings)
+        return lightgbm_ranker.best_stage(
+            train, validation, measure, relevance=options.relevance, seed=options.random_state
+        )
     if name == "best-feature":
         return OneFeature(*best_feature(train, measure), train.n_features)
     scale: Any = "zscore" if options.scale == "none" else options.scale

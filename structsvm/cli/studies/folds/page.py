@@ -27,8 +27,12 @@ def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
 
 def tests_table(tests: Iterable[PairedTest]) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows of the tests against the baselines, measure by measure."""
-    figures_ = ("difference", "95% interval", "better/worse", "p (Wilcoxon)", "p (t)", "Holm")
-    columns = pages.columns("measure", "method", "against", numbers=figures_)
+    columns = pages.columns(
+        "measure",
+        "method",
+        "against",
+        numbers=("difference", "95% interval", "better/worse", "p (Wilcoxon)", "p (t)", "Holm"),
+    )
     rows = [
         [
             t.measure,
@@ -102,8 +106,13 @@ def headline(results: Results) -> str:
     if first in results.constant:
         return "No measure depends on the ranking of the test queries: nothing distinguishes the methods."
     means = {m.name: f"{m.mean(first):.4f}" for m in results.methods}
-    measure = f"{first} on {len(results.methods[0].query_ids)} test queries"
-    return best_said(tests.best, means, measure, n_tests=tests.n, baseline=results.baseline)
+    return best_said(
+        tests.best,
+        means,
+        f"{first} on {len(results.methods[0].query_ids)} test queries",
+        n_tests=tests.n,
+        baseline=results.baseline,
+    )
 
 
 def page(results: Results, title: str) -> str:
@@ -151,8 +160,11 @@ def _range(Cs: Sequence[float | None]) -> str:
 
 def _differences(results: Results, measure: str) -> list[figures.Differences]:
     base = next(m for m in results.methods if m.name == results.baseline).per_query(measure)
-    others = [m for m in results.methods if m.name != results.baseline]
-    return [figures.differences(m.per_query(measure) - base, measure=f"{measure}, {m.name}") for m in others]
+    return [
+        figures.differences(m.per_query(measure) - base, measure=f"{measure}, {m.name}")
+        for m in results.methods
+        if m.name != results.baseline
+    ]
 
 
 def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:

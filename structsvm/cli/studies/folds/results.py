@@ -206,8 +206,11 @@ class Results:
     @cached_property
     def tests(self) -> Tests:
         """The paired tests of the methods against the baselines and the best method."""
-        values = {(name, m.name): m.result(name) for name in self.measures.report for m in self.methods}
-        return tests_of(values, self.baselines, self.leading)
+        return tests_of(
+            {(name, m.name): m.result(name) for name in self.measures.report for m in self.methods},
+            self.baselines,
+            self.leading,
+        )
 
 
 def estimate_of_search(results: Results, baseline: Float | None = None) -> Estimate | None:
@@ -233,8 +236,9 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
     wider = WIDER if len(sizes) > 1 else 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the command itself warns about too few queries
-        held = result_of(results.measures.choosing(methods[0].name), values)
-        return estimate_of(held, baseline=baseline, wider=wider)
+        return estimate_of(
+            result_of(results.measures.choosing(methods[0].name), values), baseline=baseline, wider=wider
+        )
 
 
 def values_of_baseline(
@@ -242,15 +246,18 @@ def values_of_baseline(
 ) -> Float:
     """Return the measure of a feature, a model or a run for each validation query."""
     assert measures.select is not None
-    names = (measures.select,)
-    found = measure_fixed(baseline, folds, "validation", names, fill, columns, **measures.rules)
-    return np.concatenate([one.values[measures.select] for one in found])
+    _, found = measure_fixed(
+        baseline, folds, "validation", (measures.select,), fill, columns, **measures.rules
+    )
+    return np.concatenate([values[measures.select] for _, values in found])
 
 
 def _fixed(name: str, folds: Sequence[Fold], plan: _Plan) -> MethodResult:
     """Return the results of a baseline that is not trained."""
     measures = plan.measures
-    found = measure_fixed(name, folds, "test", measures.report, plan.fill, plan.columns, **measures.rules)
+    name, found = measure_fixed(
+        name, folds, "test", measures.report, plan.fill, plan.columns, **measures.rules
+    )
     cells = tuple(
         {
             "grid": [None],
@@ -259,11 +266,11 @@ def _fixed(name: str, folds: Sequence[Fold], plan: _Plan) -> MethodResult:
             "gap": None,
             "converged": True,
             "seconds": 0.0,
-            "test": _tested(one.part, one.values),
+            "test": _tested(part, values),
         }
-        for one in found
+        for part, values in found
     )
-    return MethodResult(found[0].name, cells, measures.selection)
+    return MethodResult(name, cells, measures.selection)
 
 
 _PARTS = 5
@@ -431,8 +438,14 @@ def run(
         tell(*cell_name, False)
     cells = {name: tuple(done[name, fold.name] for fold in folds) for name in names}
     results = [MethodResult(name, own, measures.selection) for name, own in cells.items()]
-    everyone = (*results, *fixed.values())
-    return Results(everyone, measures, tuple(fold.name for fold in folds), baselines, reused, len(missing))
+    return Results(
+        (*results, *fixed.values()),
+        measures,
+        tuple(fold.name for fold in folds),
+        baselines,
+        reused,
+        len(missing),
+    )
 
 
 PROCESSES_PAY_FROM = 20.0
