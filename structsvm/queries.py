@@ -82,26 +82,28 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     """
     refuse_name(qid)
     if qid is None or (isinstance(qid, (int, np.integer)) and not isinstance(qid, bool)):
-        return Grouping(offsets_of([n_rows]), _check_ids([0 if qid is None else qid], 1), None)
-    return group_ids(_check_ids(qid, n_rows))
+        return Grouping(offsets_of([n_rows]), _check_ids([0 if qid is None else qid], 1)[0], None)
+    return group_ids(*_check_ids(qid, n_rows))
 
 
-def group_ids(ids: NDArray[Any]) -> Grouping:
-    """Group rows by the ids of a reader, which are int64 or text, as :func:`group_queries` does."""
-    n_rows = len(ids)
-    if n_rows == 0:
+def group_ids(ids: NDArray[Any], lengths: Int | None = None) -> Grouping:
+    """Group rows by the ids of a reader, which are int64 or text, as :func:`group_queries` does; each id stands for
+    ``lengths`` rows, by default one."""
+    if len(ids) == 0:
         return Grouping(np.zeros(1, dtype=np.int64), ids[:0], None)
     # runs of equal ids; if no id has two runs, rows are already contiguous, and are not sorted
-    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))).astype(np.int64)
-    run_ids = ids[starts]
+    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+    run_ids, bounds = ids[starts], np.append(starts, len(ids)).astype(np.int64)
+    if lengths is not None:
+        bounds = offsets_of(lengths)[bounds]
     unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
     if unique.shape[0] == run_ids.shape[0]:
-        return Grouping(np.append(starts, n_rows).astype(np.int64), run_ids, None)
+        return Grouping(bounds, run_ids, None)
     # number the queries by their first runs, then sort rows by the number with a stable sort
     number = np.empty(unique.shape[0], dtype=np.int64)
     number[np.argsort(first, kind="stable")] = np.arange(unique.shape[0])
     run_number = number[inverse.ravel()]
-    row_number = np.repeat(run_number, np.diff(np.append(starts, n_rows)))
+    row_number = np.repeat(run_number, np.diff(bounds))
     order = np.argsort(row_number, kind="stable").astype(np.int64)
     counts = np.bincount(row_number, minlength=unique.shape[0])
     return Grouping(offsets_of(counts), run_ids[np.sort(first)], order)
@@ -150,8 +152,8 @@ def _refuse_other_kinds(X: object) -> None:
         )
 
 
-def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
-    """Return one id per row, as int64 or strings."""
+def _check_ids(qid: Any, n_rows: int) -> tuple[NDArray[Any], Int | None]:
+    """Return ids as int64 or strings, and the number of rows of each (None: one)."""
     refuse_masked("qid", qid)
     ids = exact_array(qid)
     if ids.ndim == 2 and ids.shape[1] == 1:  # frame[["qid"]]
@@ -172,8 +174,8 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     if ids.dtype.kind == "U" and n_rows:  # the rows of a query are usually contiguous
         starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
         with suppress(BadInput):  # its place is not that of the row
-            return np.repeat(ids_of("qid", ids[starts])[0], np.diff(starts, append=n_rows))
-    return ids_of("qid", ids)[0]
+            return ids_of("qid", ids[starts])[0], np.diff(starts, append=n_rows)
+    return ids_of("qid", ids)[0], None
 
 
 def unit_weights(weights: ArrayLike, n: int, each: str = "query") -> Float:

@@ -126,16 +126,16 @@ def read_letor(
     if rows.width == 0:
         raise BadInput(path, "expected at least one feature, got none", "specify {n_features} if correct")
     if query_sizes is None:
-        ids: Any = np.repeat(settled(rows.ids, path), rows.run_lengths)
+        grouping = group_ids(settled(rows.ids, path), rows.run_lengths)
     else:
-        ids = _ids_from_sizes(query_sizes, rows.X.shape[0], path)
+        grouping = group_ids(_ids_from_sizes(query_sizes, rows.X.shape[0], path))
     documents = IdColumn(path, "docid")
     docid = rows.docid
     if docid is not None:
         documents.look(words := docid.tolist())
         documents.settle()
         docid = documents.texts(words) if documents.are_whole else docid
-    return rows_in_groups(rows.X, rows.y, group_ids(ids), docid)
+    return rows_in_groups(rows.X, rows.y, grouping, docid)
 
 
 def write_letor(data: QueryData, path: AnyPath) -> None:

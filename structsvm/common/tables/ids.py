@@ -107,7 +107,9 @@ class IdColumn:
                     f"expected ids as integers or text, got {word:.40}, as a column of floats is written"
                 )
                 self._rounded = self._rounded or error(word, problem, _LOST)
-        if not self.are_numbers and self._nan is None and not NAN.isdisjoint(words):
+        # searching the joined text is faster than hashing every word
+        may_be_nan = not self.are_numbers and self._nan is None and "nan" in "".join(words).lower()
+        if may_be_nan and not NAN.isdisjoint(words):
             self._nan = error(next(word for word in words if word in NAN), "", "")
         self._check()
 
@@ -281,16 +283,17 @@ def ids_of(
 
 
 def id_texts(
-    name: str, given: object, *, what: str = _WHAT, empty: bool = False, as_written: bool = False
+    name: str, given: Any, *, what: str = _WHAT, empty: bool = False, as_written: bool = False
 ) -> list[str]:
     """Return the ids of an argument as text; raise for missing ids, except empty text if ``empty``. Text is not changed
     if it is ``as_written``, as in a TREC file."""
-    ids = exact_array(given)
-    if ids.ndim != 1:
-        raise BadInput(name, f"expected a sequence of ids, got shape {ids.shape}")
-    if ids.dtype.kind in "if":
-        return list(map(str, ids_of(name, ids, what=what)[0].tolist()))
-    return _words(IdColumn(name), ids, what, empty=empty, as_written=as_written)
+    if type(given) is not list:  # an array of objects would only be converted back
+        given = exact_array(given)
+        if given.ndim != 1:
+            raise BadInput(name, f"expected a sequence of ids, got shape {given.shape}")
+        if given.dtype.kind in "if":
+            return list(map(str, ids_of(name, given, what=what)[0].tolist()))
+    return _words(IdColumn(name), given, what, empty=empty, as_written=as_written)
 
 
 def exact_array(given: Any) -> NDArray[Any]:
@@ -305,7 +308,7 @@ def exact_array(given: Any) -> NDArray[Any]:
 
 def _words(
     column: IdColumn,
-    ids: NDArray[Any],
+    ids: NDArray[Any] | list[Any],
     what: str,
     *,
     empty: bool,
@@ -315,9 +318,9 @@ def _words(
     """Return ids as text, empty where missing, after they were shown to ``column``; raise for missing ids unless
     ``missing``, for empty text unless ``empty``."""
     name = column.place
-    if ids.dtype.kind not in "uUO":
+    if not isinstance(ids, list) and ids.dtype.kind not in "uUO":
         raise BadInput(name, f"expected {what}, got {ids.dtype}", _REMEDY)
-    values = ids.tolist()
+    values: list[Any] = list(ids) if isinstance(ids, list) else ids.tolist()
     are_texts = set(map(type, values)) <= {str}
     if are_texts:
         joined = "".join(values)  # most ids contain no white space at all
@@ -331,7 +334,7 @@ def _words(
                 words.append(id_word(column, value, what))
             except BadInput as wrong:
                 raise BadInput(name, wrong.problem, wrong.remedy, at=f"[{row}]") from None
-    if not missing and (None in words if empty else not all(words)):
+    if not missing and ((not are_texts and None in words) if empty else not all(words)):
         row = next(row for row, word in enumerate(words) if word is None or not (word or empty))
         raise BadInput(name, f"expected {what}, got {values[row]!r:.40}", NO_ID, at=f"[{row}]")
     filled = words if are_texts else [word or "" for word in words]
@@ -341,7 +344,7 @@ def _words(
     def error(word: str, problem: str, remedy: str) -> BadInput:
         return BadInput(name, problem, remedy, at=f"[{filled.index(word)}]")
 
-    if "\0" in "".join(filled):
+    if "\0" in (joined if are_texts else "".join(filled)):
         for word in filled:
             if word.endswith("\0"):  # NumPy would drop it
                 raise error(word, f"expected an id without NUL at its end, got {word!r:.40}", "")
