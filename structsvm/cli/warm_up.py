@@ -16,7 +16,6 @@ from structsvm.cli.terminal import working
 from structsvm.common import compiling
 from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
-from structsvm.common.row_checks import column_ranges
 from structsvm.oracles import LOSSES
 
 
@@ -55,6 +54,7 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     """Return names and functions that compile each part when called."""
     from scipy import sparse
 
+    from structsvm.common.row_checks import column_ranges
     from structsvm.trainers.choosing_solver import TRAINERS
 
     # enough queries for Newton's method to be used
