@@ -255,10 +255,10 @@ def evaluate(
             )
     rows = _candidates(data, table)
     queries, documents = _as_log(cells, rows)
-    scores = []
-    for ranker in rankers:
-        named = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
-        scores.append(predicted(ranker, named, data))
+    scores = [
+        predicted(ranker, by_name(rows, getattr(ranker, "feature_names_in_", None), data), data)
+        for ranker in rankers
+    ]
     with _naming_log(log, "max_position"), naming(data, *_IDS):
         found = clicks.evaluate_from_clicks(
             cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None

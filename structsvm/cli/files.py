@@ -258,12 +258,11 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
                 raise ValueError
         except ValueError:
-            is_run = len(line.split()) == 6
-            remedy = "write one score per line, or predict again"
-            if is_run:
-                remedy = (
-                    "a TREC run is evaluated with judgments instead of rows: structsvm evaluate QRELS RUN"
-                )
+            remedy = (
+                "a TREC run is evaluated with judgments instead of rows: structsvm evaluate QRELS RUN"
+                if len(line.split()) == 6
+                else "write one score per line, or predict again"
+            )
             raise BadInput(
                 f"{path}:{number}",
                 f"expected one finite number, the score of row {number} (or -inf: not retrieved), got "

@@ -349,9 +349,8 @@ def _check_there(url: str) -> None:
 
 
 def _experiment(store: Store, key: str, revision: int | None) -> ExperimentRow:
-    rows = [row for row in store.experiments(newest=False) if row.key == key]
-    if revision is not None:
-        rows = [row for row in rows if row.revision == revision]
+    every = (row for row in store.experiments(newest=False) if row.key == key)
+    rows = [row for row in every if revision in (None, row.revision)]
     if not rows:
         known = ", ".join(dict.fromkeys(row.key for row in store.experiments())) or "none"
         raise BadInput(key, f"expected an experiment of this store ({known})")

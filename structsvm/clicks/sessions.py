@@ -47,9 +47,7 @@ class ClickSessions:
     @property
     def position(self) -> Int:
         """Position of each entry, from 1."""
-        if self.places is not None:
-            return self.places
-        return places_in(self.offsets)
+        return places_in(self.offsets) if self.places is None else self.places
 
     def select(self, chosen: object) -> ClickSessions:
         """Return the distinct lists with the given indices; ``row`` keeps its values."""

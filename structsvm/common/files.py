@@ -183,9 +183,7 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
             yield (head + raw.read(n_bytes - len(head))).removeprefix(_BOM)
             yield from iter(lambda: raw.read(n_bytes), b"")
             return
-        source: IO[bytes] = raw
-        if is_stream(path):
-            source = io.BytesIO(head + raw.read())
+        source: IO[bytes] = io.BytesIO(head + raw.read()) if is_stream(path) else raw
         size = source.seek(0, os.SEEK_END)
         source.seek(0)
         total = 0

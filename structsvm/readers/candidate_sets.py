@@ -511,9 +511,7 @@ def _number(value: Any, field: str, what: str) -> float:
 
 def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> Iterator[tuple[str, list[str]]]:
     """Yield the tab-separated rows after the header, each with its file and line."""
-    path = folder / name
-    if not path.exists():
-        path = folder / f"{name}.gz"
+    path = folder / name if (folder / name).exists() else folder / f"{name}.gz"
     for number, line in read_lines(path, max_expansion=max_expansion):
         if number == 1 or not line.strip():
             continue

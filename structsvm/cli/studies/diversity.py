@@ -91,9 +91,11 @@ class DiversityResult:
         columns = pages.columns("method", numbers=(*MEASURES.values(), "wins : losses", "p"))
         rows = []
         for entry in self.records():
-            tested = [""] * 2
-            if "p" in entry:
-                tested = [f"{entry['wins']} : {entry['losses']}", pages.p_value(entry["p"])]
+            tested = (
+                [f"{entry['wins']} : {entry['losses']}", pages.p_value(entry["p"])]
+                if "p" in entry
+                else [""] * 2
+            )
             rows.append([entry["method"], *(f"{entry['means'][loss]:.3f}" for loss in MEASURES), *tested])
         return columns, rows
 

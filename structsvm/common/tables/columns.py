@@ -283,9 +283,7 @@ def _times_of_words(batch: Batch, name: str, array: Any, unit: int | None) -> tu
 
 def time_of(word: str) -> tuple[float, bool]:
     """Parse a number, or ISO 8601 to seconds since 1970; return the value and whether it is a number."""
-    if NUMBER.fullmatch(word):
-        return float(word), True
-    return stamp(datetime.fromisoformat(word)), False
+    return (float(word), True) if NUMBER.fullmatch(word) else (stamp(datetime.fromisoformat(word)), False)
 
 
 def stamp(time: date | datetime) -> float:

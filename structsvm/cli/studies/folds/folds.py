@@ -211,9 +211,7 @@ def _loaded(
 
 def _same_features(first: QueryData, columns: dict[str, Any]) -> dict[str, Any]:
     """Return the options ``columns`` with the feature names of the first part, in their order, if there are any."""
-    if first.feature_names is None:
-        return columns
-    return {**columns, "features": first.feature_names}
+    return columns if first.feature_names is None else {**columns, "features": first.feature_names}
 
 
 def _read(source: Source, fill: float | None, columns: Mapping[str, Any]) -> QueryData:

@@ -18,10 +18,16 @@ _PER_CHART = 4  # maximum number of lines per chart, so that they can be disting
 def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
     """Return columns and formatted rows: means with their 95 % intervals, C chosen, and the cost of training."""
     names = results.measures.report
-    rows = []
-    for m in results.methods:
-        gap = "–" if m.gap is None else f"{m.gap:.0e}"
-        rows.append([m.name, *(_mean(m, name) for name in names), _range(m.Cs), gap, f"{m.seconds:.2f}"])
+    rows = [
+        [
+            m.name,
+            *(_mean(m, name) for name in names),
+            _range(m.Cs),
+            "–" if m.gap is None else f"{m.gap:.0e}",
+            f"{m.seconds:.2f}",
+        ]
+        for m in results.methods
+    ]
     return pages.columns("method", numbers=(*names, "C", "gap", "seconds")), rows
 
 
