@@ -34,12 +34,8 @@ def columns_of(source: Source) -> list[str]:
 
 def column_of(feature: str, known: Iterable[str]) -> str | None:
     """Return the column of a feature such as ``brand=acme``; None if no known column fits."""
-    at = feature.find("=")
-    while at >= 0:
-        if feature[:at] in known:
-            return feature[:at]
-        at = feature.find("=", at + 1)
-    return None
+    marks = (at for at, letter in enumerate(feature) if letter == "=")
+    return next((feature[:at] for at in marks if feature[:at] in known), None)
 
 
 def category_features(
