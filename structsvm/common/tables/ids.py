@@ -283,17 +283,18 @@ def ids_of(
 
 
 def id_texts(
-    name: str, given: Any, *, what: str = _WHAT, empty: bool = False, as_written: bool = False
+    name: str, given: object, *, what: str = _WHAT, empty: bool = False, as_written: bool = False
 ) -> list[str]:
     """Return the ids of an argument as text; raise for missing ids, except empty text if ``empty``. Text is not changed
     if it is ``as_written``, as in a TREC file."""
-    if type(given) is not list:  # an array of objects would only be converted back
-        given = exact_array(given)
-        if given.ndim != 1:
-            raise BadInput(name, f"expected a sequence of ids, got shape {given.shape}")
-        if given.dtype.kind in "if":
-            return list(map(str, ids_of(name, given, what=what)[0].tolist()))
-    return _words(IdColumn(name), given, what, empty=empty, as_written=as_written)
+    if type(given) is list:  # an array of objects would only be converted back
+        return _words(IdColumn(name), given, what, empty=empty, as_written=as_written)
+    ids = exact_array(given)
+    if ids.ndim != 1:
+        raise BadInput(name, f"expected a sequence of ids, got shape {ids.shape}")
+    if ids.dtype.kind in "if":
+        return list(map(str, ids_of(name, ids, what=what)[0].tolist()))
+    return _words(IdColumn(name), ids, what, empty=empty, as_written=as_written)
 
 
 def exact_array(given: Any) -> NDArray[Any]:
