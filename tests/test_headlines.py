@@ -12,8 +12,7 @@ from structsvm.cli.studies.folds import Measures, MethodResult, Results
 from structsvm.cli.studies.folds.page import headline as of_methods
 from structsvm.metrics import compare
 from structsvm.metrics.significance import leaders
-from structsvm.readers import make_ranking, write_candidates, write_letor
-from structsvm.readers.candidate_sets import LabelledSets
+from structsvm.readers import LabelledSets, make_ranking, write_candidates, write_letor
 
 RNG = np.random.default_rng(0)
 LOW = RNG.uniform(0.2, 0.6, 30)

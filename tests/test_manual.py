@@ -26,8 +26,7 @@ EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 
 @pytest.fixture(autouse=True)
 def no_windows():
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
-    matplotlib.use("Agg")
+    pytest.importorskip("matplotlib", reason="matplotlib draws the figures").use("Agg")
     yield
     from matplotlib import pyplot
 

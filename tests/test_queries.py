@@ -55,8 +55,7 @@ def test_other_inputs_become_float64_rows():
     assert QueryData.from_arrays([[1, 2]], [True]).X.dtype == np.float64
     assert QueryData.from_arrays(np.ones((2, 3), order="F"), [0, 1]).X.flags.c_contiguous
     doubled = sparse.csr_matrix(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))
-    data = QueryData.from_arrays(doubled, [1])
-    assert data.X.nnz == 1
+    assert QueryData.from_arrays(doubled, [1]).X.nnz == 1
     assert doubled.nnz == 2
 
 

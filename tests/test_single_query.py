@@ -92,8 +92,7 @@ def test_going_on_and_paths_warn_once(said):
 @pytest.mark.parametrize("column", ["qid", "query"])
 @pytest.mark.parametrize("ids", [QID, QID.astype(str)], ids=["numbers", "text"])
 def test_the_name_of_a_column_is_not_one_id_of_all_rows(column, ids, said):
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, columns=list("abc"))
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abc"))
     named = frame.assign(**{column: ids})
     models = [SVMMap(), structsvm.PairwiseSGD(n_steps=50), structsvm.LambdaRank(), structsvm.TreeRanker()]
     fitted = SVMMap().fit(frame, Y, qid=QID)

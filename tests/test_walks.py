@@ -20,8 +20,7 @@ def test_there_are_two_walks():
 
 @pytest.mark.parametrize(("file", "name", "on"), STEPS, ids=lambda part: str(part))
 def test_each_step_exists_and_calls_the_next(file, name, on):
-    text = (ROOT / "structsvm" / file).read_text(encoding="utf-8")
-    node = ast.parse(text)
+    node = ast.parse((ROOT / "structsvm" / file).read_text(encoding="utf-8"))
     for part in name.split("."):
         node = next(each for each in node.body if getattr(each, "name", None) == part)
     if on:

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import online
-from structsvm.estimators.structural import StructuralRanker
+from structsvm import StructuralRanker, online
 from structsvm.online import simulate
 from structsvm.online.simulation.page import leaders
 from structsvm.readers import make_ranking, read_letor, write_letor

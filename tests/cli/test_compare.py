@@ -67,8 +67,7 @@ def test_table_csv_json_and_page_agree(rows, cli):
 def test_several_baselines_in_every_measure(rows, cli):
     """Tests are reported in the right cells, Holm's correction covers all of them, and all formats agree."""
     options = f"--C 0.1,10 {THREE} --method svm-map,best-feature,ordinal --baseline best-feature,ordinal"
-    files = "--report t.html"
-    record = cli.json("compare", rows, options, files, "--per-query")
+    record = cli.json("compare", rows, options, "--report t.html", "--per-query")
     assert cli.err == ""
     assert record["baselines"] == ["best-feature", "ordinal"]
     values = {entry["method"]: entry["per_query"] for entry in record["methods"]}

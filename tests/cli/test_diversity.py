@@ -14,8 +14,7 @@ from structsvm.estimators import cross_validate_C
 from structsvm.estimators.baselines import MMR, TopScores
 from structsvm.features import Level, soft_subtopics
 from structsvm.metrics import subtopic_recall, weighted_subtopic_loss
-from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
-from structsvm.readers.candidate_sets import LabelledSets
+from structsvm.readers import LabelledSets, read_ambient, read_candidates, read_run, write_candidates
 from tests.cli.test_commands import standard_input
 
 

@@ -9,10 +9,8 @@ import pytrec_eval
 
 import structsvm
 from structsvm.cli.studies.fusion import cross_validate_fusion
-from structsvm.estimators.fusion import FusionModel
-from structsvm.readers.qrels import Qrels, read_qrels, write_qrels
-from structsvm.readers.run_features import candidates
-from structsvm.readers.runs import Run, read_run, write_run
+from structsvm.estimators import FusionModel
+from structsvm.readers import Qrels, Run, candidates, read_qrels, read_run, write_qrels, write_run
 
 N_TOPICS = 12
 RUNS = ("half0.run.gz", "half1.run.gz")
@@ -60,8 +58,7 @@ def by_library(**options):
 
 def test_run_model_and_numbers_agree(cli):
     runs = " ".join(RUNS)
-    command = "fuse --qrels qrels.txt -o out.run --save model.npz --per-query"
-    record = cli.json(command, runs)
+    record = cli.json("fuse --qrels qrels.txt -o out.run --save model.npz --per-query", runs)
     assert "1 topic without judgments" in cli.err
     assert (record["n_topics"], record["runs"]) == (N_TOPICS, ["half0", "half1"])
     witness = by_trec_eval("out.run", record["topics"])

@@ -45,8 +45,7 @@ def scores():
 def test_weights_of_a_table_and_of_runs(cli, scores):
     text = cli("fuse scores.csv --weights-for opensearch-hybrid")
     processor = json.loads(text)["phase_results_processors"][0]["normalization-processor"]
-    weights = processor["combination"]["parameters"]["weights"]
-    assert sum(weights) == pytest.approx(1)
+    assert sum(processor["combination"]["parameters"]["weights"]) == pytest.approx(1)
     assert "scores.csv: columns read as scores of searches: bm25, dense; choose" in cli.err
     table = json.loads(cli("fuse scores.csv --weights-for opensearch-hybrid --json --features bm25,dense"))
     named = pd.read_csv("scores.csv").rename(columns={"qid": "query", "docid": "doc_id", "label": "grade"})

@@ -188,8 +188,7 @@ def test_the_gate_needs_an_interval(trec, cli):
 
 def test_features_numbered_from_0(cli):
     """Weights, scores and folds are the same as with features numbered from 1."""
-    data = make_ranking(12, 6, 3, random_state=0)
-    write_letor(data, "one.txt")
+    write_letor(make_ranking(12, 6, 3, random_state=0), "one.txt")
     text = re.sub(r" (\d+):", lambda match: f" {int(match[1]) - 1}:", Path("one.txt").read_text())
     Path("zero.txt").write_text(text)
     shown = []

@@ -272,8 +272,7 @@ def test_each_user_counts_once_by_definition():
     query, shown, place, clicked = lists
     new = (CANDIDATES[0][:18], CANDIDATES[1][:18], CANDIDATES[2][:18])
     plain = evaluate_from_clicks(lists.counted(), *new, propensities=THETA)
-    alone = lists.counted(cluster=np.arange(300))
-    found = evaluate_from_clicks(alone, *new, propensities=THETA)
+    found = evaluate_from_clicks(lists.counted(cluster=np.arange(300)), *new, propensities=THETA)
     assert found.dcg == pytest.approx(plain.dcg)
     assert found.difference == pytest.approx(plain.difference)
     user = rng.integers(0, 20, 300)
@@ -318,8 +317,7 @@ def test_logged_probabilities_of_a_recommender():
 
 
 def test_probabilities_of_a_ranker_that_draws_its_lists():
-    rng = np.random.default_rng(13)
-    cells = logged(rng, 300, TRUTH).counted()
+    cells = logged(np.random.default_rng(13), 300, TRUTH).counted()
     rank = np.argsort(np.argsort(-NEW, axis=1), axis=1)
     surely = np.eye(6)[rank.ravel()]
     by_scores = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=4)

@@ -21,8 +21,7 @@ def separated(separator, scores, offsets, first=0, last=None):
 
 
 def random_problem(rng, n_queries=5):
-    lengths = rng.integers(1, 6, n_queries)
-    offsets = np.append(0, np.cumsum(lengths))
+    offsets = np.append(0, np.cumsum(rng.integers(1, 6, n_queries)))
     y = np.where(rng.random(offsets[-1]) < 0.5, rng.exponential(size=offsets[-1]), 0.0)
     return y, offsets, rng.normal(size=offsets[-1]).round(1)
 
@@ -107,8 +106,7 @@ def test_held_out_clicks_are_judged_by_the_measure_of_the_loss():
             alone = ClickSVM(0.3, loss=loss).fit(
                 X[train], y[train], qid=qid[train], sample_weight=weights[train]
             )
-            scores = alone.predict(X[held])
-            place = ranks(scores, group_queries(qid[held], held.sum()))
+            place = ranks(alone.predict(X[held]), group_queries(qid[held], held.sum()))
             for r, w, q in zip(place, (weights * y)[held], qid[held], strict=True):
                 n = lengths[q]
                 value += (

@@ -44,8 +44,7 @@ def visits(rng):
     again, sometimes with other ordinals, before and after its clicks.
     """
     entries = []
-    moments = np.sort(rng.choice(10**6, 40, replace=False))
-    for moment in moments[: rng.integers(5, 40)]:
+    for moment in np.sort(rng.choice(10**6, 40, replace=False))[: rng.integers(5, 40)]:
         number, page = str(rng.integers(3)), int(rng.integers(2))
         documents = [f"{'ab'[page]}{k}" for k in rng.permutation(5)[: rng.integers(1, 6)]]
         stamp = {"timestamp": int(moment) if rng.random() < 0.97 else "yesterday"}

@@ -86,8 +86,7 @@ BULK = [line for e in CLEAN for line in ({"index": {"_index": "ubi", "_id": "1"}
 def test_the_forms_of_ubi_agree(tmp_path, entries):
     path = tmp_path / "log.json"
     path.write_text(json.dumps(entries, indent=1)) if entries is ANSWER else write(path, entries)
-    cells = read_ubi(path)
-    assert outcome(cells) == (EXPECTED, {}, 2)
+    assert outcome(read_ubi(path)) == (EXPECTED, {}, 2)
 
 
 _AGAIN = "earlier entry of a query logged several times"
@@ -335,8 +334,7 @@ def test_tables_of_all_kinds_agree(tmp_path, monkeypatch, kind, batch):
 def test_lists_that_are_apart_in_a_file_are_one_or_refused(tmp_path, monkeypatch, ids):
     frame = random_table(np.random.default_rng(1), 40)
     frame["session"] = frame["session"].map(ids)
-    shuffled = frame.sample(frac=1, random_state=0)
-    pl.from_pandas(shuffled).write_parquet(tmp_path / "t.parquet")
+    pl.from_pandas(frame.sample(frac=1, random_state=0)).write_parquet(tmp_path / "t.parquet")
     assert repr(read_table(tmp_path / "t.parquet", session="session").sessions) == repr(
         read_table(frame, session="session").sessions
     )

@@ -10,8 +10,7 @@ from structsvm.common import compiling
 
 @pytest.fixture
 def state(monkeypatch):
-    fresh = compiling._State()
-    monkeypatch.setattr(compiling, "_state", fresh)
+    monkeypatch.setattr(compiling, "_state", compiling._State())
     now = [100.0]
     monkeypatch.setattr(compiling.time, "perf_counter", lambda: now[0])
     return now

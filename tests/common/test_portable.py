@@ -65,8 +65,7 @@ def test_dot_has_four_sums_in_turn(n):
         j += 8
     if j < n:
         parts[1, j - n :] += a[j:] * b[j:]
-    together = (parts[0] + parts[1]) + (parts[2] + parts[3])
-    assert sums.dot(a, b) == lanes_of(together, np.ones(8))
+    assert sums.dot(a, b) == lanes_of((parts[0] + parts[1]) + (parts[2] + parts[3]), np.ones(8))
     assert sums.norm(a) ** 2 == pytest.approx(a @ a, rel=1e-14)
 
 

@@ -350,8 +350,7 @@ def test_csr_blocks(client, data):
     X[X < 0.5] = 0.0
     rows = slice(0, 360), slice(360, 1440)
     parts = [delayed((sparse.csr_matrix(X[r]), data.y[r], data.qid[r])) for r in rows]
-    one = on_one_machine(X, data.y, data.qid)
-    assert ranker(client).fit(parts).fit_.primal == nearly(one.fit_)
+    assert ranker(client).fit(parts).fit_.primal == nearly(on_one_machine(X, data.y, data.qid).fit_)
     with pytest.raises(BadInput, match=r"partition [01]: expected dense rows to scale, got a sparse matrix"):
         ranker(client, scale="zscore").fit(parts)
 

@@ -224,8 +224,7 @@ def test_a_scheduler_that_any_call_misses_is_said(error, client):
 def test_a_cluster_that_has_no_workers_yet_is_waited_for(new_cluster, data, tables):
     with new_cluster(0) as client:
         client.cluster.adapt(minimum=0, maximum=1, interval="100ms")
-        model = mending(client, C=10.0, tol=1e-3).fit(tables)
-        honest(model.fit_, data)
+        honest(mending(client, C=10.0, tol=1e-3).fit(tables).fit_, data)
 
 
 def test_files_that_change_during_a_fit_are_noticed(frame, tmp_path):

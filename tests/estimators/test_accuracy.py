@@ -9,10 +9,9 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from structsvm.estimators.accuracy import AccuracySVM
-from structsvm.features.scaling import QueryScaler
+from structsvm import AccuracySVM, QueryScaler
 from structsvm.metrics import evaluate
-from structsvm.readers.synthetic import make_ranking
+from structsvm.readers import make_ranking
 from tests.refusing import rejected
 
 pytestmark = pytest.mark.filterwarnings("ignore:AccuracySVM")  # few documents are relevant, and C is small

@@ -133,8 +133,7 @@ def test_xquad_and_clairvoyant():
 def test_common_behaviour(baseline):
     _, candidates = random_set(np.random.default_rng(3))
     empty = CandidateSet(["", "the", ""], query="nothing")
-    small = CandidateSet(["sea"], query="sea")
-    chosen = baseline(4).predict([candidates, empty, small])
+    chosen = baseline(4).predict([candidates, empty, CandidateSet(["sea"], query="sea")])
     assert [len(c) for c in chosen] == [4, 3, 1]
     assert all(sorted(set(c.tolist())) == sorted(c.tolist()) for c in chosen)
     assert baseline(4).predict([candidates], 2)[0].shape == (2,)

@@ -7,9 +7,8 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
-from structsvm.estimators.co_regularized import CoRegularizedSGD
-from structsvm.estimators.pairwise_sgd import PairwiseSGD
-from structsvm.readers.synthetic import make_ranking
+from structsvm import CoRegularizedSGD, PairwiseSGD
+from structsvm.readers import make_ranking
 from tests.refusing import rejected
 
 
@@ -100,8 +99,7 @@ def test_partial_fit_goes_on(data):
 
 
 def test_views_by_name_and_overlapping(data):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(data.X, columns=list("abcdef"))
+    frame = pytest.importorskip("pandas").DataFrame(data.X, columns=list("abcdef"))
     frame["qid"] = data.qid
     named = CoRegularizedSGD([["c", "a"], ["b", "c"]], n_steps=500, random_state=0).fit(frame, data.y)
     numbered = CoRegularizedSGD([[0, 2], [1, 2]], n_steps=500, random_state=0).fit(

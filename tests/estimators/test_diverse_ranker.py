@@ -90,8 +90,7 @@ def test_features_by_loops(texts):
                     *itertools.chain(*(by_loops(S, f, cuts, chosen, free) for S, cuts in kinds)),
                 ]
                 if texts:
-                    seen = set(" ".join(words[a] for a in chosen).split())
-                    new = set(words[free].split()) - seen
+                    new = set(words[free].split()) - set(" ".join(words[a] for a in chosen).split())
                     counts = [sum(word in text.split() for text in words) for word in new]
                     expected += [len(new), sum(c for c in counts if c >= 2) / n]
                 np.testing.assert_allclose(row, expected, atol=3e-7)  # similarities are in single precision
@@ -106,8 +105,7 @@ def test_regrets_bound_what_a_set_misses(loss):
     rng, least = np.random.default_rng(1), np.inf
     for _ in range(1000):
         n, k = int(rng.integers(3, 8)), int(rng.integers(1, 4))
-        degrees = rng.random((n, 5)) * (rng.random((n, 5)) < 0.4)
-        gain = SubtopicGain(degrees, loss)
+        gain = SubtopicGain(rng.random((n, 5)) * (rng.random((n, 5)) < 0.4), loss)
         if gain.empty:
             continue
         best = max(gain.value(list(rows)) for rows in itertools.combinations(range(n), k))
@@ -187,13 +185,10 @@ def test_it_learns_what_a_question_needs():
     assert model.n_rows_ > 3 * 40 * 45
     with pytest.warns(NothingLearnedWarning, match="learned nothing; DiverseRanker learns"):
         SVMDiv(k=5).fit(sets, labels)
-    marks = [one.any(axis=1) for one in labels]
-    judged = DiverseRanker(5).fit(sets, soft_subtopics(sets, marks))
+    judged = DiverseRanker(5).fit(sets, soft_subtopics(sets, [one.any(axis=1) for one in labels]))
     assert subtopic_recall(truths, judged.predict(tests)).mean() >= 0.93
-    again = DiverseRanker(5).fit(sets, labels)
-    assert again.coef_.tobytes() == model.coef_.tobytes()
-    some = DiverseRanker(5, max_rows=6000).fit(sets, labels)
-    assert 4000 < some.n_rows_ < 8000
+    assert DiverseRanker(5).fit(sets, labels).coef_.tobytes() == model.coef_.tobytes()
+    assert 4000 < DiverseRanker(5, max_rows=6000).fit(sets, labels).n_rows_ < 8000
     options = [{"max_rows": most} for most in (9999, 8 * (50 + 49 + 48 + 47 + 46), 8 * (49 + 48 + 47 + 46))]
     models = [DiverseRanker(5, rounds=0, **each).fit(sets[:8], labels[:8]) for each in options]
     assert models[0].n_rows_ == models[1].n_rows_ > models[2].n_rows_

@@ -9,13 +9,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import structsvm
-from structsvm.common.candidates import CandidateSet
+from structsvm import CandidateSet, SVMDiv
 from structsvm.common.checks import BadInput
 from structsvm.estimators.baselines import Clairvoyant, RandomChoice
-from structsvm.estimators.diversity import SVMDiv
+from structsvm.features import Level
 from structsvm.features.word_counts import count_words, make_vectorizer
-from structsvm.features.word_features import Level
-from structsvm.metrics.diversity import weighted_subtopic_loss
+from structsvm.metrics import weighted_subtopic_loss
 from structsvm.trainers import NothingLearnedWarning
 
 
@@ -238,8 +237,7 @@ def test_budget(model):
         chosen = model.predict(TEST_SETS, costs=costs, budget=budget)
         for c, cost, most in zip(chosen, costs, np.broadcast_to(budget, len(costs)), strict=True):
             assert cost[c].sum() <= most * (1 + 1e-9)
-    all_of_them = model.predict(TEST_SETS, costs=costs, budget=1e9)
-    assert max(map(len, all_of_them)) > 3
+    assert max(map(len, model.predict(TEST_SETS, costs=costs, budget=1e9))) > 3
     assert max(map(len, model.predict(TEST_SETS, 2, costs=costs, budget=1e9))) == 2
     for options, message in (
         ({"costs": costs}, "both or neither"),

@@ -6,12 +6,10 @@ from scipy import stats
 
 from structsvm import CandidateSet, StructuralRanker, StructuralRankerCV, SVMDiv, TreeRankerCV
 from structsvm.clicks import ClickSVMCV
-from structsvm.estimators.choosing_C import crossed, select_C
-from structsvm.estimators.cross_validation import cross_validate_C
-from structsvm.metrics import compare, evaluate
+from structsvm.estimators import cross_validate_C, crossed, select_C
+from structsvm.metrics import EvaluationResult, compare, evaluate
 from structsvm.metrics.estimates import estimate_of
 from structsvm.metrics.evaluation import bounds_of
-from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.tests import mean_of
 from structsvm.readers import make_ranking
 from tests.refusing import rejected
@@ -44,8 +42,7 @@ def test_crossing_by_hand():
 
 
 def test_one_column_gives_the_plain_mean():
-    rng = np.random.default_rng(0)
-    values, fold = rng.random((12, 1)), np.arange(12) % 4
+    values, fold = np.random.default_rng(0).random((12, 1)), np.arange(12) % 4
     np.testing.assert_array_equal(crossed(np.ones(1), values, fold), values[:, 0])
     alone = StructuralRankerCV(Cs=[1.0], cv=3).fit(DATA.X, DATA.y, qid=DATA.qid)
     assert alone.estimate().mean == pytest.approx(alone.scores_.mean())

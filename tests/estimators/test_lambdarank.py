@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from structsvm.estimators.lambdarank import LambdaRank
-from structsvm.estimators.structural import SVMNDCG
-from structsvm.readers.synthetic import make_ranking
+from structsvm import SVMNDCG, LambdaRank
+from structsvm.readers import make_ranking
 from tests.refusing import rejected
 
 
@@ -33,8 +32,7 @@ def test_linear_coef_is_the_scorer(data):
 
 
 def test_a_net_orders_what_no_linear_scorer_can():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 2))
+    X = np.random.default_rng(0).normal(size=(1500, 2))
     y = np.clip(np.round(2 - 2 * np.abs(X[:, 0])), 0, 2)
     qid = np.repeat(np.arange(100), 15)
     options = {"learning_rate": 0.02, "max_epochs": 40, "random_state": 0}
@@ -74,8 +72,7 @@ def test_queries_held_out_are_not_trained_on(data):
     X, y, qid = data.X[:300], data.y[:300], data.qid[:300]
     coef = clone(model).fit(X, y, qid=qid).coef_
     turned = [np.where(qid == q, y.max() - y, y) for q in range(20)]
-    same = [(clone(model).fit(X, other, qid=qid).coef_ == coef).all() for other in turned]
-    assert sum(same) == 5
+    assert sum([(clone(model).fit(X, other, qid=qid).coef_ == coef).all() for other in turned]) == 5
 
 
 def test_only_the_ratio_of_weights_counts(data):

@@ -51,8 +51,7 @@ def test_grades_are_steps_of_the_score():
     assert (np.diff(model.thresholds_) >= 0).all()
     scores, grades = model.predict(DATA.X), model.predict_grade(DATA.X)
     assert (grades == model.grades_[(scores[:, None] >= model.thresholds_).sum(axis=1)]).all()
-    order = np.argsort(scores)
-    assert (np.diff(grades[order]) >= 0).all()
+    assert (np.diff(grades[np.argsort(scores)]) >= 0).all()
     assert np.mean(np.abs(grades - DATA.y)) < 0.7 * np.mean(np.abs(np.median(DATA.y) - DATA.y))
 
 

@@ -5,11 +5,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
-from structsvm.estimators.pairwise import PairwiseSVM
-from structsvm.estimators.structural import SVMMap, SVMRoc, model_path
+from structsvm import PairwiseSVM, SVMMap, SVMRoc
+from structsvm.estimators import model_path
 from structsvm.metrics import evaluate
-from structsvm.readers import read_letor
-from structsvm.readers.synthetic import make_ranking
+from structsvm.readers import make_ranking, read_letor
 from tests.refusing import rejected
 from tests.trainers.problems import SOLVERS
 

@@ -5,11 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from structsvm import load
+from structsvm import PairwiseSGD, QueryScaler, load
 from structsvm.estimators import pairwise_sgd
-from structsvm.estimators.pairwise_sgd import PairwiseSGD
-from structsvm.features.scaling import QueryScaler
-from structsvm.readers.synthetic import make_ranking
+from structsvm.readers import make_ranking
 from structsvm.trainers import pairwise_descent
 from tests.refusing import rejected
 

@@ -85,8 +85,7 @@ def test_the_data_are_not_copied(monkeypatch):
 def test_frames_with_a_column_qid(library, names):
     module = pytest.importorskip(library)
     ids = np.array([f"topic {q}" for q in QID]) if names else QID
-    columns = {"a": X[:, 0], "b": X[:, 1], "qid": ids, "c": X[:, 2], "d": X[:, 3]}
-    frame = module.DataFrame(columns)
+    frame = module.DataFrame({"a": X[:, 0], "b": X[:, 1], "qid": ids, "c": X[:, 2], "d": X[:, 3]})
     model = SVMMap(C=10).fit(frame, module.Series(Y))
     assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
     assert model.n_queries_ == 30
@@ -144,8 +143,7 @@ def test_only_the_mean_weight_of_a_query_and_its_ratio_to_others_matter():
     weight = np.random.default_rng(0).random(len(Y))
     # rows differ, the means of queries do not
     weight /= (np.add.reduceat(weight, DATA.offsets[:-1]) / 12)[QID]
-    b = SVMMap(C=10, tol=1e-6).fit(X, Y, qid=QID, sample_weight=7 * weight)
-    assert_same_problem(a, b)
+    assert_same_problem(a, SVMMap(C=10, tol=1e-6).fit(X, Y, qid=QID, sample_weight=7 * weight))
 
 
 # -- the objective ------------------------------------------------------------------------------------
@@ -159,8 +157,7 @@ def test_features_that_do_not_vary_get_no_weight():
         flat = SVMMap(C=10, solver=solver).fit(np.full_like(X, 0.1), Y, qid=QID)
         np.testing.assert_allclose(flat.coef_, 0, atol=1e-12)
         assert flat.fit_.converged
-        ranks = flat.rank(X * 0 + 0.1, QID)
-        np.testing.assert_array_equal(ranks, np.tile(np.arange(1, 13), 30))
+        np.testing.assert_array_equal(flat.rank(X * 0 + 0.1, QID), np.tile(np.arange(1, 13), 30))
         with pytest.warns(UserWarning, match="100 % of the pairs of documents with different labels"):
             flat.score(X, Y, qid=QID)
     assert not SVMMap().fit(np.zeros_like(X), Y, qid=QID).coef_.any()

@@ -9,16 +9,14 @@ import pyarrow as pa
 import pytest
 
 from experiments._teachers import make_taught
-from structsvm import StructuralRanker, TreeRanker, TreeRankerCV, load
+from structsvm import QueryData, StructuralRanker, TreeRanker, TreeRankerCV, load
 from structsvm.common.checks import BadInput
 from structsvm.export import check_export, export_model
 from structsvm.features import LeafFeatures
 from structsvm.metrics import evaluate
-from structsvm.oracles import NDCG, get_oracle
-from structsvm.oracles.average_precision import AveragePrecision
-from structsvm.queries import QueryData
+from structsvm.oracles import NDCG, AveragePrecision, get_oracle
 from structsvm.readers import open_store, write_store
-from structsvm.trainers.certificate import ConvergenceWarning
+from structsvm.trainers import ConvergenceWarning
 from tests.refusing import rejected
 from tests.trainers.problems import LOSS_NAMES
 
@@ -154,8 +152,7 @@ def test_cross_validation_where_fewer_trees_grow_than_asked_for(data, options):
     model = TreeRankerCV(Cs=[0.1, 1.0], n_trees=[2, 8, 12], cv=3, **options).fit(X, y, qid=qid)
     np.testing.assert_array_equal(model.scores_[:, 1], model.scores_[:, 2])
     assert model.n_trees_ in (2, 8)
-    splits = model._splits(60)
-    for training, testing in splits:
+    for training, testing in model._splits(60):
         rows, held_out = np.isin(qid, training), np.isin(qid, testing)
         one = TreeRanker(C=0.1, n_trees=8, **options).fit(X[rows], y[rows], qid=qid[rows])
         assert one.leaves_.forest_.n_trees < 8
@@ -304,8 +301,7 @@ def test_bad_input(data):
 
 def test_an_oracle_tells_the_relevance_of_the_trees(data):
     X, y, qid = data
-    model = TreeRanker(AveragePrecision(2.0), **SMALL).fit(X, y, qid=qid)
-    assert model.leaves_.relevance == 2.0
+    assert TreeRanker(AveragePrecision(2.0), **SMALL).fit(X, y, qid=qid).leaves_.relevance == 2.0
     for loss, gain in ((get_oracle("ndcg@3"), "exp2"), (NDCG(3, gain="linear"), "linear"), ("pairs", "exp2")):
         leaves = TreeRanker(loss, **SMALL).fit(X, y, qid=qid).leaves_
         assert (leaves.relevance, leaves.gain) == (None, gain)

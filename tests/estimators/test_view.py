@@ -59,8 +59,7 @@ def test_the_ranker_itself_claims_to_be_neither_regressor_nor_classifier():
 
 
 def test_a_view_is_not_trained_and_has_no_score():
-    model = fitted(SVMMap())
-    view = as_regressor(model)
+    view = as_regressor(fitted(SVMMap()))
     with pytest.raises(TypeError, match=r"as_regressor: expected no call of fit, .*; fit the ranker itself"):
         view.fit(DATA.X, DATA.y)
     with pytest.raises(TypeError, match=r"as_regressor: .*; call ranker\.score"):

@@ -33,8 +33,7 @@ def few(w):
 
 @pytest.mark.parametrize("make", [StructuralRanker, SVMMap, SVMRoc, SVMNDCG])
 def test_signs_by_name_column_and_place(make):
-    signs = {"title": -1, "length": 1}
-    by_name = make(C=10, monotone_constraints=signs).fit(FRAME, Y, qid=QID)
+    by_name = make(C=10, monotone_constraints={"title": -1, "length": 1}).fit(FRAME, Y, qid=QID)
     by_column = make(C=10, monotone_constraints={0: -1, 3: 1}).fit(X, Y, qid=QID)
     by_place = make(C=10, monotone_constraints=[-1, 0, 0, 1]).fit(X, Y, qid=QID)
     array = make(C=10, monotone_constraints=np.array([-1, 0, 0, 1])).fit(X, Y, qid=QID)
@@ -168,8 +167,7 @@ def test_click_svm_takes_them(make):
 def test_functions_are_parameters_like_others(tmp_path):
     model = SVMMap(C=10, constraints=title_first, penalty=few, monotone_constraints={"anchor": 1})
     assert model.get_params()["constraints"] is title_first
-    twin = clone(model)
-    assert twin.get_params() == model.get_params()
+    assert clone(model).get_params() == model.get_params()
     model.fit(FRAME, Y, qid=QID)
     copy = pickle.loads(pickle.dumps(model))
     assert copy.constraints is title_first

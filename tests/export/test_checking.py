@@ -157,8 +157,7 @@ def test_a_model_that_the_store_of_solr_may_lose_is_said(monkeypatch):
 
 @pytest.mark.parametrize("size", [1e-7, 1e-12, 1e-28, 1e25])
 def test_the_slack_of_solr_vanishes(size):
-    model = stump(3 * size)
-    content = export_model(model, "solr", store="shop")
+    content = export_model(stump(3 * size), "solr", store="shop")
     spec = json.loads(content)
     assert spec["store"] == "shop"
     assert ("norm" in spec["features"][0]) == (size < 1e-7)

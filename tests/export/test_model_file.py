@@ -11,8 +11,16 @@ import sklearn
 from sklearn.exceptions import NotFittedError
 
 import structsvm
-from structsvm import SVMNDCG, QueryScaler, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc, load
-from structsvm.common.candidates import CandidateSet
+from structsvm import (
+    SVMNDCG,
+    CandidateSet,
+    QueryScaler,
+    StructuralRanker,
+    StructuralRankerCV,
+    SVMMap,
+    SVMRoc,
+    load,
+)
 from structsvm.export import model_card, model_file as model_files
 from structsvm.export.model_file import save
 from structsvm.oracles import get_oracle

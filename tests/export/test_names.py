@@ -85,8 +85,7 @@ def read_back(to, content):
         properties = {one.key: one.value for one in onnx.load_model_from_string(content).metadata_props}
         return json.loads(properties["feature_names"])
     if to == "lightgbm":
-        lightgbm = pytest.importorskip("lightgbm")
-        return lightgbm.Booster(model_str=content.decode()).feature_name()
+        return pytest.importorskip("lightgbm").Booster(model_str=content.decode()).feature_name()
     spec = json.loads(content)
     if to == "multi_match":
         return [field.rpartition("^")[0] for field in spec["query"]["multi_match"]["fields"]]

@@ -31,8 +31,7 @@ HOLES = X.mask(RNG.random(X.shape) < 0.1)
 
 
 def fitted(*steps, data=X, **options):
-    pipeline = make_pipeline(*steps, SVMMap(C=1, **options))
-    return pipeline.fit(data, Y, svmmap__qid=QID)
+    return make_pipeline(*steps, SVMMap(C=1, **options)).fit(data, Y, svmmap__qid=QID)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +72,7 @@ def test_missing_values_count_as_the_imputer_says():
     ):
         weights = json.loads(export_model(model, "opensearch"))["model"]["model"]["definition"]
     assert list(json.loads(weights)) == NAMES
-    runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(export_model(model, "onnx"))
+    session = pytest.importorskip("onnxruntime").InferenceSession(export_model(model, "onnx"))
     [scores] = session.run(None, {"features": HOLES.to_numpy()})
     np.testing.assert_allclose(scores, model.predict(HOLES), atol=1e-8)
 

@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 import structsvm
-from structsvm import ClickSVM, StructuralRanker, StructuralRankerCV, SVMMap
-from structsvm.estimators.accuracy import AccuracySVM
-from structsvm.estimators.lambdarank import LambdaRank
-from structsvm.estimators.ordinal import OrdinalSVM
-from structsvm.estimators.pairwise import PairwiseSVM
-from structsvm.estimators.pairwise_sgd import PairwiseSGD
-from structsvm.export import FORMATS, check_export, export_model, linear_form
+from structsvm import (
+    AccuracySVM,
+    ClickSVM,
+    LambdaRank,
+    OrdinalSVM,
+    PairwiseSGD,
+    PairwiseSVM,
+    StructuralRanker,
+    StructuralRankerCV,
+    SVMMap,
+)
+from structsvm.export import FORMATS, PyTerrierRanker, check_export, export_model, linear_form
 from structsvm.export.checking import RULES
-from structsvm.export.pyterrier import PyTerrierRanker
 from structsvm.export.target import Target
 from tests.refusing import rejected
 
@@ -120,8 +124,7 @@ def test_what_is_not_linear_is_refused():
 
 
 def test_names_are_those_of_the_frame_or_counted_and_checked():
-    pandas = pytest.importorskip("pandas")
-    model = SVMMap().fit(pandas.DataFrame(X, columns=NAMES), Y, qid=QID)
+    model = SVMMap().fit(pytest.importorskip("pandas").DataFrame(X, columns=NAMES), Y, qid=QID)
     assert linear_form(model).names == tuple(NAMES)
     model = SVMMap().fit(X, Y, qid=QID)
     assert linear_form(model).names[:2] == ("feature_1", "feature_2")
@@ -155,8 +158,7 @@ def test_the_command(cli):
     assert scored(content, "svmlight") == expected
     assert "expected a file for onnx" in cli.refuses(f"{command} --to onnx")
     SVMMap(scale="query-minmax").fit(X, Y, qid=QID).save("shop.npz")
-    said = cli.refuses(f"{command} --to svmlight -o shop.model")
-    assert "each query's own candidates" in said
+    assert "each query's own candidates" in cli.refuses(f"{command} --to svmlight -o shop.model")
     assert Path("shop.model").read_bytes() == content
 
 

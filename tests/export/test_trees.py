@@ -103,8 +103,7 @@ def test_categories_of_a_frame_are_exported_where_the_format_has_them(branded):
     np.testing.assert_allclose(booster.predict(fewer, num_threads=1), model.predict(fewer), rtol=0, atol=1e-9)
     for form in ("solr", "opensearch"):
         rejected(r"the format has no categories; .*got 'brand'.*OneHotEncoder", export_model, model, form)
-    onnx = pytest.importorskip("onnx")
-    kept = onnx.load_from_string(export_model(model, "onnx")).metadata_props
+    kept = pytest.importorskip("onnx").load_from_string(export_model(model, "onnx")).metadata_props
     props = {one.key: json.loads(one.value) for one in kept}
     assert props["categories"] == {"brand": ["acme", "bolt", "cog", "dial"]}
 
@@ -129,8 +128,7 @@ def test_engines_score_as_predict(plain, to):
     assert result.difference < 2e-6
     assert result.n_reversed == 0
     if to in ("opensearch", "elasticsearch"):  # what is behind the window of a rescorer has score 0
-        score = RULES[to](content, X, "abcdef", Target(to, ""))
-        assert score.min() > 0
+        assert RULES[to](content, X, "abcdef", Target(to, "")).min() > 0
 
 
 def said_of(model, to, names, **options):

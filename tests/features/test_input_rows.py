@@ -15,6 +15,7 @@ from structsvm import (
     OrdinalSVM,
     PairwiseSGD,
     PairwiseSVM,
+    QueryData,
     StructuralRanker,
     StructuralRankerCV,
     SVMMap,
@@ -22,7 +23,6 @@ from structsvm import (
 )
 from structsvm.common.candidates import CandidateSet, check_labels
 from structsvm.features import input_rows
-from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, open_store, store, write_store
 from tests.refusing import rejected
 from tests.trainers.problems import SOLVERS

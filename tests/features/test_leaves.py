@@ -68,8 +68,7 @@ def test_lightgbm(n_leaves):
     assert (forest.sets >= 0).any() or n_leaves == 2
     assert forest.code_type == (np.uint16 if forest.most_leaves > 256 else np.uint8)
     for rows in (X, near(X), X.astype(np.float32), np.nan_to_num(X)):
-        expected = booster.predict(rows, pred_leaf=True)
-        assert (codes_of(forest, rows) == expected).all()
+        assert (codes_of(forest, rows) == booster.predict(rows, pred_leaf=True)).all()
     assert (codes_of(forest, np.asfortranarray(X)[:33]) == booster.predict(X[:33], pred_leaf=True)).all()
 
 

@@ -17,8 +17,7 @@ def ranks_of(X, edges):
         n = min(BLOCK, X.shape[0] - first)
         bits = columns.view(np.int32 if X.dtype == np.float32 else np.int64)
         place = np.empty(BLOCK, dtype=np.uint32)
-        used = np.arange(len(edges))
-        fill_ranks(X, first, n, used, ranks.arrays, columns, bits, place, codes)
+        fill_ranks(X, first, n, np.arange(len(edges)), ranks.arrays, columns, bits, place, codes)
         found[first : first + n] = codes[:, :n].T
     return found
 

@@ -7,10 +7,9 @@ from scipy import sparse
 from sklearn.pipeline import make_union
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from structsvm import QueryScaler
-from structsvm.features.binning import BinnedFeatures
+from structsvm import QueryData, QueryScaler
+from structsvm.features import BinnedFeatures
 from structsvm.features.scaling import with_percentiles
-from structsvm.queries import QueryData
 from tests.refusing import rejected, rejections
 
 
@@ -82,8 +81,7 @@ def test_scaled_scores_are_binned_as_binning_within_queries_does():
     scores = rng.normal(size=(60, 4))
     scores[rng.random(scores.shape) < 0.3] = np.nan
     qid = np.repeat(np.arange(4), 15)
-    scaled = QueryScaler().fit_transform(scores, qid=qid)
-    apart = BinnedFeatures(10).fit_transform(scaled)
+    apart = BinnedFeatures(10).fit_transform(QueryScaler().fit_transform(scores, qid=qid))
     together = BinnedFeatures(10, within="query").fit_transform(scores, qid=qid)
     np.testing.assert_array_equal(apart.toarray(), together.toarray())
 
@@ -93,8 +91,7 @@ def test_scaled_scores_are_binned_as_binning_within_queries_does():
 def test_over_the_data_as_scikit_learn_scales(method, reference, dtype):
     rng = np.random.default_rng(1)
     train, test = (rng.normal(3, 2, size=(n, 6)).astype(dtype) for n in (50_000, 9))
-    scaler = QueryScaler(method, within="data").fit(train)
-    scaled = scaler.transform(test)
+    scaled = QueryScaler(method, within="data").fit(train).transform(test)
     assert scaled.dtype == dtype
     np.testing.assert_allclose(
         scaled, reference.fit(train.astype(np.float64)).transform(test), rtol=1e-4, atol=1e-6

@@ -21,8 +21,7 @@ TITLES = ["a rose", "", "sea", "rose", ""]
 def covered(level, candidates):
     """Return the words of each document at a level."""
     words = count_words(candidates)
-    features = WordFeatures([level])
-    [(indptr, indices, _)] = features.incidences(candidates, words)
+    [(indptr, indices, _)] = WordFeatures([level]).incidences(candidates, words)
     return [set(words.vocabulary[indices[a:b]]) for a, b in pairwise(indptr)]
 
 

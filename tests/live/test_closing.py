@@ -95,8 +95,7 @@ def test_closing_counts_exactly_the_clicks_within_the_window(opened):
         else:
             closer.run()
             counts.append(store.progress(row.id))
-    last = Counts(config, counts[-1].state).running
-    assert last.n_impressions == n
+    assert Counts(config, counts[-1].state).running.n_impressions == n
     # after every look: the first outcomes of the simulation, whatever had arrived by then
     for progress in counts:
         if progress.state:

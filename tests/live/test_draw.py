@@ -9,8 +9,7 @@ import pytest
 
 from structsvm.live.contract.tokens import Secrets, bucket, impression_id
 from structsvm.live.experiment.draw import draw, page_of, reachable
-from structsvm.online.impressions.shown import Shown
-from structsvm.online.interleaving import TeamDraft
+from structsvm.online.interleaving import Shown, TeamDraft
 from structsvm.online.interleaving.merging import enumerate_choices
 from structsvm.online.interleaving.team_draft import draft
 

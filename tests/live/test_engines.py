@@ -279,8 +279,7 @@ def test_ids_are_as_long_as_those_of_elasticsearch():
 
 def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():
     before = json.dumps(OPENSEARCH)
-    other = {"_index": "shop", "_id": "c", "_score": 9.0}
-    chosen = [other, OPENSEARCH["hits"]["hits"][1]]
+    chosen = [{"_index": "shop", "_id": "c", "_score": 9.0}, OPENSEARCH["hits"]["hits"][1]]
     merged = engine("opensearch").dialect.merge(OPENSEARCH, [], chosen, ["c", "b"])
     assert merged["hits"]["hits"] == [
         {"_index": "shop", "_id": "c", "_score": None},

@@ -238,8 +238,7 @@ def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client,
         _, again = client.show("after", rankings={"prod": ["x", "y"], "new": ["y", "x"]})
         assert set(again["documents"]) == {"x", "y"} != set(lost["documents"])
         assert client.click(old)[1]["error"]["code"] == "unknown_impression"
-        by_document = {"token": lost["token"], "document": lost["documents"][0]}
-        assert client.click(by_document)[0] == 422
+        assert client.click({"token": lost["token"], "document": lost["documents"][0]})[0] == 422
         for shown in (kept, again):
             assert client.click({"token": shown["token"], "place": 1})[1]["accepted"] == 1
         client.wait_closed()
@@ -335,8 +334,7 @@ def test_the_check_finds_damage(client, tmp_path, capsys, damage, said):
         _, shown = client.show(f"r{k}")
         assert client.click({"token": shown["token"], "place": 1})[1]["accepted"] == 1
     client.wait_closed()
-    url = client.service.settings.store
-    assert main(["live", "check", "--store", url]) == 0
+    assert main(["live", "check", "--store", client.service.settings.store]) == 0
     copy = tmp_path / "damaged.db"
     sqlite.backup(path_of(client), copy)
     with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as connection:

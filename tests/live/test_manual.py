@@ -34,8 +34,7 @@ def test_configurations_are_taken(monkeypatch):
         else:
             assert set(read) <= {"engines", "serve"}
             Settings.from_dict({"store": "sqlite:///x.db", **read.get("serve", {})})
-            made = engines_of(read["engines"])
-            assert len({one.dialect.label for one in made.values()}) == 1
+            assert len({one.dialect.label for one in engines_of(read["engines"]).values()}) == 1
             tables.update({name: table for name, table in read["engines"].items() if name not in tables})
     assert len(experiments) == 3
     for read in experiments:

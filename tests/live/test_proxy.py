@@ -414,8 +414,7 @@ def test_control_is_production_with_a_token():
 
 def test_a_control_list_of_another_unit_is_productions_answer():
     """If the search id was stored for a unit in control, another unit in the share gets production, too."""
-    stored = listed(PROD[:10], "production", why="control")
-    answer, *_ = run({}, desk=Desk(shown=stored))
+    answer, *_ = run({}, desk=Desk(shown=listed(PROD[:10], "production", why="control")))
     assert (served(answer), answer.json()["hits"]) == ("production; why=control", hits(PROD, 0, 10)["hits"])
 
 
@@ -426,8 +425,7 @@ def test_a_winner_is_served_with_productions_total():
 
 
 def test_a_duel_of_two_challengers_asks_production_too():
-    duel = Assigned("interleaved", ["new", "third"], "a")
-    desk = Desk(("prod", "new", "third"), assigned=duel)
+    desk = Desk(("prod", "new", "third"), assigned=Assigned("interleaved", ["new", "third"], "a"))
     answer, desk, engines = run({}, desk=desk)
     assert sorted(name for name, *_ in engines.asked) == ["new", "prod", "third"]
     assert sorted(desk.calls[0].rankings) == ["new", "prod", "third"]

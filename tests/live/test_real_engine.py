@@ -433,8 +433,7 @@ def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
             line = line.replace(":8808", f":{started[0].port}")
             arguments = [word for word in shlex.split(line)[1:] if word != "-i"]  # the body only
             command = ["curl", "--silent", "--fail-with-body", *arguments]
-            address = next(word for word in words if word.startswith("http"))
-            name = address.rpartition("8808")[2]
+            name = next(word for word in words if word.startswith("http")).rpartition("8808")[2]
 
             def answered():
                 done = subprocess.run(command, capture_output=True, text=True)

@@ -104,8 +104,7 @@ def test_what_a_click_must_be(client, token, event, code):
 
 def test_secrets_can_be_changed(client, token, open_client):
     path = client.service.settings.secret_path
-    old = path.read_text()
-    path.write_text("0123456789abcdef" * 4 + "\n" + old)
+    path.write_text("0123456789abcdef" * 4 + "\n" + path.read_text())
     with open_client() as renewed:
         client.wait_until(lambda: renewed.click({"token": token, "place": 1})[0] == 200)  # 503: a busy store
         fresh = renewed.show("r2")[1]["token"]

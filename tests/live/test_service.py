@@ -106,8 +106,7 @@ def test_the_export_says_what_the_report_says(client, tmp_path, method, n_ranker
         _, shown = client.show(f"r{k}", rankings=rankings)
         click_some(client, shown, lambda d: rng.random() < 1 / (1 + int(d[1:])))
     report = client.wait_closed()
-    log = client.log(tmp_path / "log.jsonl")
-    answer = assert_same_pairs(report, log)
+    answer = assert_same_pairs(report, client.log(tmp_path / "log.jsonl"))
     assert answer["n_impressions"] == 40 - report["same"]
     for name, value in json.loads(json.dumps(answer)).items():
         if name != "pairs":
@@ -127,8 +126,7 @@ def test_the_second_page_goes_on_from_the_first(client):
         _, odd = client.show(f"r{k}", length=4, offset=5)
         assert odd["documents"] == [first["documents"][5], *second["documents"][:3]]
     client.wait_closed()
-    log = map(json.loads, client.export().splitlines())
-    teams = [line["shown"]["evidence"][0] for line in log]
+    teams = [line["shown"]["evidence"][0] for line in map(json.loads, client.export().splitlines())]
     # the second pick of a round that the page before has begun is no coin's any more
     assert all(len({a, b}) == 2 and who is None for who, a, b, _ in teams[2::3])
     assert all(None not in own for own in teams[::3] + teams[1::3])
@@ -148,8 +146,7 @@ def test_what_is_not_compared(client):
 
 def test_equal_rankings_are_shown_and_told_apart(client):
     client.create()
-    same = {"prod": ["a", "b", "c"], "new": ["a", "b", "c"]}
-    _, shown = client.show("r1", rankings=same)
+    _, shown = client.show("r1", rankings={"prod": ["a", "b", "c"], "new": ["a", "b", "c"]})
     assert shown["serve"] == "interleaved"
     assert shown["documents"] == ["a", "b", "c"]
     assert client.click({"token": shown["token"], "place": 1})[1]["accepted"] == 1
@@ -355,8 +352,7 @@ def test_no_query_unless_asked(client):
 
 
 def test_the_bandit_learns_in_order(client):
-    names = ["prod", "b", "c"]
-    client.create(kind="bandit", rankers=names, policy="rucb")
+    client.create(kind="bandit", rankers=["prod", "b", "c"], policy="rucb")
     assert client.show("r", rankings={"prod": ["x"], "b": ["y"]})[1]["error"]["code"] == "no_assignment"
     rng = np.random.default_rng(0)
     for batch in range(4):

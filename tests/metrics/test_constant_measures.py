@@ -9,8 +9,7 @@ from structsvm import StructuralRankerCV, TreeRankerCV
 from structsvm.cli.studies.fusion import cross_validate_fusion
 from structsvm.clicks import ClickSVMCV
 from structsvm.estimators import hybrid_weights
-from structsvm.readers.qrels import Qrels
-from structsvm.readers.runs import Run
+from structsvm.readers import Qrels, Run
 from tests.refusing import rejected
 
 SAME = "same value for all; choose by pairs"
@@ -20,8 +19,7 @@ def ratings(seed):
     """Return features, grades from 1 to 5 and queries; all rows are relevant."""
     rng = np.random.default_rng(seed)
     X, qid = rng.normal(size=(120, 3)), np.repeat(np.arange(12), 10)
-    y = np.clip(np.round(X[:, 0] + rng.normal(size=120) + 3), 1, 5)
-    return X, y, qid
+    return X, np.clip(np.round(X[:, 0] + rng.normal(size=120) + 3), 1, 5), qid
 
 
 def with_runs(seed):

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from structsvm.common.candidates import CandidateSet
+from structsvm import CandidateSet
 from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
 from structsvm.estimators.baselines import Clairvoyant
-from structsvm.features.word_features import Level, WordFeatures
-from structsvm.metrics.diversity import alpha_ndcg, subtopic_recall, weighted_subtopic_loss
+from structsvm.features import Level, WordFeatures
+from structsvm.metrics import alpha_ndcg, subtopic_recall, weighted_subtopic_loss
 from structsvm.oracles.coverage import CoverageProblem
-from structsvm.readers.qrels import read_qrels
-from structsvm.readers.runs import read_run
+from structsvm.readers import read_qrels, read_run
 from tests.refusing import rejected
 
 FIGURE = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]])

@@ -38,8 +38,7 @@ def test_each_cell_is_what_evaluate_gives_alone(judged):
             alone = evaluate(measure, **judge_run(run, qrels)._asdict(), relevance=2)
             np.testing.assert_array_equal(table.results[run.tag, measure].per_query, alone.per_query)
     assert table.to_frame().loc["good", "map"] == table.results["good", "map"].mean
-    one = evaluate(qrels, runs[1], "map")
-    assert one.names == ("good",)
+    assert evaluate(qrels, runs[1], "map").names == ("good",)
     assert evaluate(qrels, {"mine": runs[1]}, ["map"]).names == ("mine",)
 
 

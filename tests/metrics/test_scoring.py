@@ -21,8 +21,7 @@ def data():
     rng = np.random.default_rng(0)
     qid = rng.permutation(np.repeat([f"q{i}" for i in range(12)], 10))
     X = rng.normal(size=(120, 4))
-    y = (X[:, 0] + rng.normal(size=120) > 0.8).astype(int)
-    return X, y, qid
+    return X, (X[:, 0] + rng.normal(size=120) > 0.8).astype(int), qid
 
 
 @pytest.fixture
@@ -81,8 +80,7 @@ def test_grid_search_fits_scores_and_pickles(data, folds):
         mean = np.mean(expected("map", Ridge(alpha=alpha), data, folds))
         assert search.cv_results_["mean_test_score"][i] == pytest.approx(mean, abs=1e-14)
     assert search.score(X, y, qid=qid) == evaluate("map", y, search.predict(X), qid=qid).mean
-    again = pickle.loads(pickle.dumps(search))
-    assert again.score(X, y, qid=qid) == search.score(X, y, qid=qid)
+    assert pickle.loads(pickle.dumps(search)).score(X, y, qid=qid) == search.score(X, y, qid=qid)
     rejected(NEEDS_QID, search.score, X, y)
 
 

@@ -122,8 +122,7 @@ def test_the_largest_exact_samples_are_those_of_scipy():
 def test_values_without_spread_have_no_interval_and_the_p_value_of_the_sign_test():
     for values in ([0.5, 0.5], [0.1 + 0.2, 0.3], [2.0], [0.0, 0.0], [1 / 3] * 7):
         values = np.array(values)
-        found = tests.mean_of(values)
-        assert np.isnan(found.interval(0.95)).all()
+        assert np.isnan(tests.mean_of(values).interval(0.95)).all()
         for weights in (np.ones(values.size), np.arange(1.0, values.size + 1)):
             assert np.isnan(tests.mean_of(values, weights).interval(0.95)).all()
         for test in (tests.student, tests.normal):

@@ -27,8 +27,7 @@ class Instance:
         n = int(rng.integers(1, 13)) if n is None else n
         n_words = int(rng.integers(1, 30)) if n_words is None else n_words
         counts = rng.poisson(rng.uniform(0.1, 1.0), size=(n, n_words)) * rng.integers(1, 3, size=(n, n_words))
-        extra = rng.random((n, 2))
-        self.coverage = FEATURES.coverage(CandidateSet(counts, features=extra))
+        self.coverage = FEATURES.coverage(CandidateSet(counts, features=rng.random((n, 2))))
         self.labels = rng.random((n, n_subtopics)) < 0.3
         self.n = n
         self.elements = [set() for _ in range(n)]

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from structsvm.oracles import LOSSES, NDCG, AveragePrecision, SquaredPairs, get_oracle
-from structsvm.oracles.ordinal import OrdinalHinge
-from structsvm.oracles.pairs import Pairs
+from structsvm.oracles import LOSSES, NDCG, AveragePrecision, OrdinalHinge, Pairs, SquaredPairs, get_oracle
 from structsvm.queries import query_pieces
 from structsvm.testing import check_oracle
 from tests.refusing import rejected

@@ -35,8 +35,7 @@ def thresholds(oracle, y):
     """Yield the flags ``y >= t`` and the weight of each threshold above the lowest grade."""
     gains = gain(oracle, y)
     k = oracle.k if isinstance(oracle, NDCG) else None
-    levels = np.unique(gains)
-    for low, high in pairwise(levels):
+    for low, high in pairwise(np.unique(gains)):
         flags = gains >= high
         yield flags, (high - low) * dcg(np.sort(flags.astype(float))[::-1], k) / dcg(np.sort(gains)[::-1], k)
 

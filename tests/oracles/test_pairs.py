@@ -5,8 +5,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from structsvm.oracles import pairs
-from structsvm.oracles.pairs import Pairs, RocArea
+from structsvm.oracles import Pairs, RocArea, pairs
 from tests.oracles.separating import bind_and_separate, of_one_query
 
 

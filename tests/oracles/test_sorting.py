@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from structsvm.oracles import SquaredPairs, get_oracle
-from structsvm.oracles.ordinal import OrdinalHinge
+from structsvm.oracles import OrdinalHinge, SquaredPairs, get_oracle
 from structsvm.oracles.sorting import sort_buffers, sort_descending
 from tests.refusing import rejected
 from tests.trainers.problems import LOSS_NAMES

@@ -5,9 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from structsvm.oracles import squared_pairs
-from structsvm.oracles.pairs import Pairs
-from structsvm.oracles.squared_pairs import SquaredPairs
+from structsvm.oracles import Pairs, SquaredPairs, squared_pairs
 from tests.oracles.separating import curve, make, separate
 from tests.refusing import rejected
 

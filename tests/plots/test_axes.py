@@ -40,8 +40,7 @@ def legend(ax):
 
 def test_features_without_names_are_numbered_from_1_everywhere():
     """Weights, bins, step functions, importances, exports and warnings number features like LETOR files."""
-    rng = np.random.default_rng(0)
-    X, qid = rng.normal(size=(60, 2)), np.repeat(range(10), 6)
+    X, qid = np.random.default_rng(0).normal(size=(60, 2)), np.repeat(range(10), 6)
     y = (X[:, 1] > 0).astype(int)
     linear = SVMMap().fit(X, y, qid=qid)
     assert set(figures.weight_names(linear)) == {"feature 1", "feature 2"}
@@ -60,8 +59,7 @@ def test_features_without_names_are_numbered_from_1_everywhere():
 
 
 def test_weights_are_the_largest_first_with_their_sign(ax):
-    coef = np.array([0.1, -3.0, 0.0, 2.0])
-    assert plots.weights(coef, ["a", "b", "c", "d"], top=3, ax=ax) is ax
+    assert plots.weights(np.array([0.1, -3.0, 0.0, 2.0]), ["a", "b", "c", "d"], top=3, ax=ax) is ax
     bars = zip(texts(ax.get_yticklabels()), (bar.get_width() for bar in ax.patches), strict=True)
     assert list(bars) == [("b", -3.0), ("d", 2.0), ("a", 0.1)]
     assert ax.yaxis_inverted()  # the first is on top

@@ -70,8 +70,7 @@ def test_frames(results):
     pairs = results["analysis"].to_frame()
     assert pairs.index.tolist() == ["old - <new>"]
     assert pairs.wins.tolist() == [results["analysis"].pairs[0].wins]
-    found = results["importances"].to_frame()
-    assert found["mean"].is_monotonic_decreasing
+    assert results["importances"].to_frame()["mean"].is_monotonic_decreasing
 
 
 def test_without_pandas_the_error_says_what_to_install(results, monkeypatch):

@@ -140,8 +140,7 @@ def test_a_point_worse_than_zero_is_replaced_by_zero(monkeypatch):
 
 @pytest.mark.parametrize("k", [1, 2, 3, 6])
 def test_a_column_leaves_the_factor_and_nothing_else_changes(k):
-    rng = np.random.default_rng(k)
-    A = rng.normal(size=(k, k))
+    A = np.random.default_rng(k).normal(size=(k, k))
     H = A @ A.T + np.eye(k)
     for c in range(k):
         R, free, r = np.full((k + 2, k + 2), 7.0), np.arange(10, 12 + k), np.arange(2.0 + k)

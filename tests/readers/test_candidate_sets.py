@@ -7,9 +7,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from structsvm.common.candidates import CandidateSet, check_chosen, check_labels, check_sets
-from structsvm.readers import candidate_sets
-from structsvm.readers.qrels import Qrels, read_qrels
-from structsvm.readers.runs import Run, read_run
+from structsvm.readers import Qrels, Run, candidate_sets, read_qrels, read_run
 from tests.refusing import rejected
 
 
@@ -147,8 +145,7 @@ def ambient(folder, **changed):
 
 def test_ambient_by_hand(tmp_path):
     assert candidate_sets.read_ambient(ambient(tmp_path)).labels[0].tolist() == [[1]]
-    two = {"topics": "1\tAida\n2\tnobody's", "results": "1.1\tu\tt\ts\n2.1\tu\tt\ts"}
-    ambient(tmp_path, **two)
+    ambient(tmp_path, topics="1\tAida\n2\tnobody's", results="1.1\tu\tt\ts\n2.1\tu\tt\ts")
     assert [s.query for s in candidate_sets.read_ambient(tmp_path).sets] == ["Aida", "nobody's"]
     assert [s.query for s in candidate_sets.read_ambient(tmp_path, relevant_only=True).sets] == ["Aida"]
 

@@ -272,8 +272,7 @@ def test_auto_is_sparse_below_a_tenth(tmp_path):
 
 def test_counting_from_zero(tmp_path):
     text = "1 qid:1 0:5 2:1\n"
-    data = read_letor(write(tmp_path, text), one_based=False)
-    same_as_slow(data, text, base=0)
+    same_as_slow(read_letor(write(tmp_path, text), one_based=False), text, base=0)
     assert read_letor(write(tmp_path, "1 qid:1 2:5\n"), one_based=False).X.tolist() == [[0, 0, 5]]
 
 

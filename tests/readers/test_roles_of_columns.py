@@ -11,13 +11,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from structsvm import StructuralRanker
+from structsvm import QueryData, StructuralRanker
 from structsvm.clicks import read_table, read_team_draft_table
 from structsvm.common.checks import BadInput
 from structsvm.common.tables import text
 from structsvm.common.tables.columns import ids, numbers, times
 from structsvm.common.tables.opening import open_tables
-from structsvm.queries import QueryData
 from structsvm.readers import (
     Qrels,
     Run,
@@ -219,8 +218,7 @@ def test_json_lines_are_tables(tmp_path):
 def test_folders_of_csv_are_one_table(tmp_path):
     for k in range(3):
         (tmp_path / f"part-{k}.csv").write_text(f"qid,x,label\n{k},{k},1\n{k + 1},9,0\n")
-    data = read_queries(tmp_path)
-    assert data.X.ravel().tolist() == [0, 9, 1, 9, 2, 9]
+    assert read_queries(tmp_path).X.ravel().tolist() == [0, 9, 1, 9, 2, 9]
     assert read_queries(f"{tmp_path}/part-[01].csv").n_rows == 4
     (tmp_path / "part-2.csv").write_text("qid,y,label\n1,2,1\n")
     refused(r"part-2.csv: expected the 1 feature of .*part-0.csv, got no column 'x'", read_queries, tmp_path)

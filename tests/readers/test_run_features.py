@@ -68,8 +68,7 @@ def test_selections():
     training = pool.select(pool.judged)
     assert training.topics.tolist() == [t for t, j in zip(pool.topics, pool.judged, strict=True) if j]
     assert training.judged.all()
-    last = pool.select([-1])
-    assert last.docid.tolist() == pool.docid[pool.offsets[-2] :].tolist()
+    assert pool.select([-1]).docid.tolist() == pool.docid[pool.offsets[-2] :].tolist()
     two = pool.select_runs(["c", "a"])
     np.testing.assert_array_equal(two.scores, pool.scores[:, [2, 0]])
     assert two.names == ("c", "a")

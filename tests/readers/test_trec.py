@@ -152,8 +152,7 @@ def test_ranks_that_contradict_scores_are_told_and_may_count(write, score):
 
 
 def test_duplicates_by_policy(write):
-    text = "1 Q0 a 1 1 t\n1 Q0 b 1 2 t\n2 Q0 a 1 5 t\n1 Q0 a 2 3 t\n"
-    path = write(text)
+    path = write("1 Q0 a 1 1 t\n1 Q0 b 1 2 t\n2 Q0 a 1 5 t\n1 Q0 a 2 3 t\n")
     rejected(
         r"run: expected each document once .* got 'a' twice in topic '1'; pass duplicates=", read_run, path
     )
@@ -199,8 +198,7 @@ def judged(qrels):
 
 
 def test_graded_and_negative_judgments(write, tmp_path):
-    path = write("2 0 b 3\r\n1\t0  a -2\n\n2 0 a +0\n")
-    qrels = arranged(read_qrels(path))
+    qrels = arranged(read_qrels(write("2 0 b 3\r\n1\t0  a -2\n\n2 0 a +0\n")))
     assert judged(qrels) == [("2", None, "b", 3), ("2", None, "a", 0), ("1", None, "a", -2)]
     assert repr(qrels) == "Qrels(2 topics, 3 judgments, grades -2: 1, 0: 1, 3: 1)"
     write_qrels(qrels, tmp_path / "again.xz")

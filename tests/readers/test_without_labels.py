@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from structsvm import readers
+from structsvm import QueryData, readers
 from structsvm.cli import main
 from structsvm.common.checks import BadInput
-from structsvm.queries import QueryData
 from structsvm.readers.store import check_store
 from tests.refusing import refused
 

@@ -128,8 +128,7 @@ def test_runs_judgments_and_pairs_are_read_back(tmp_path, cases):
         lines = csv_lines([("a", "b", "question", "winner"), *answered])
         (tmp_path / "votes.csv").write_text("".join(f"{line}\n" for line in lines))
         votes = read_votes(tmp_path / "votes.csv")
-        first = [votes.models[k] for k in votes.first.tolist()]
-        assert first == [a for a, *_ in pairs]
+        assert [votes.models[k] for k in votes.first.tolist()] == [a for a, *_ in pairs]
         assert [votes.questions[k] for k in votes.question.tolist()] == [q for *_, q in pairs]
 
 
@@ -150,8 +149,7 @@ def test_the_commands_read_what_they_write(cli):
     cli("convert labelled.csv labelled.store")
     assert cli("evaluate labelled.store p.csv") == cli("evaluate rows.csv p.csv")
     assert open_store(Path("labelled.store")).docid.tolist() == read_queries("labelled.csv").docid.tolist()
-    votes = "a,b,question,winner\nx,y,q1,a\ny,x,q2,b\n"
-    Path("votes.csv").write_text(votes)
+    Path("votes.csv").write_text("a,b,question,winner\nx,y,q1,a\ny,x,q2,b\n")
     cli("arena next votes.csv -n 4 -o pairs.csv")
     rows = list(csv.reader(io.StringIO(Path("pairs.csv").read_text())))
     answered = [[*row, "winner" if not k else "tie"] for k, row in enumerate(rows)]
@@ -171,8 +169,7 @@ def test_quoted_line_breaks_are_read_across_blocks(tmp_path, monkeypatch):
         ]
         lines = csv_lines([("qid", "label", "f", "text\nof a page", "unused"), *rows])
         path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-        size = int(rng.integers(8, 200))
-        monkeypatch.setattr(text, "_BLOCK", size)
+        monkeypatch.setattr(text, "_BLOCK", int(rng.integers(8, 200)))
         monkeypatch.setattr(text, "_HEAD", int(rng.choice([64, 1 << 16])))
         data = read_csv(path, features=["f"])
         assert data.X.ravel().tolist() == [row[2] for row in rows]

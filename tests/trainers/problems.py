@@ -4,8 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from structsvm.oracles import LOSSES, get_oracle
-from structsvm.trainers import choosing_solver
-from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers import RankingProblem, choosing_solver
 
 LOSS_NAMES = [name.replace("@k", "@5") for name in LOSSES]
 SOLVERS = [name for name, trainer in choosing_solver.TRAINERS.items() if "hinge" in trainer.supports]

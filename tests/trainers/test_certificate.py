@@ -11,9 +11,8 @@ from structsvm import StructuralRanker
 from structsvm.common.checks import BadInput
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Cut
+from structsvm.trainers import RankingProblem, fit_path, train
 from structsvm.trainers.certificate import CertificateError, ConvergenceWarning, Recorder
-from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import fit_path, train
 from tests.refusing import refused, rejected
 from tests.trainers.problems import SOLVERS, bind, make_problem
 

@@ -8,11 +8,10 @@ import pytest
 from scipy import sparse
 
 from structsvm.oracles import get_oracle
+from structsvm.trainers import ConvergenceWarning, RankingProblem
 from structsvm.trainers.block_dual import BlockDual
-from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.contract import Options, Start
 from structsvm.trainers.frank_wolfe import frank_wolfe
-from structsvm.trainers.passes import RankingProblem
 from tests.trainers.problems import LOSS_NAMES
 
 

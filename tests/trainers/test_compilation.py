@@ -47,8 +47,7 @@ def test_second_fits_with_the_same_types_compile_nothing():
     from structsvm import CoRegularizedSGD, LambdaRank, PairwiseSGD, SVMMap
     from structsvm.common.kernel import _kernels
 
-    rng = np.random.default_rng(0)
-    X, qid = rng.normal(size=(300, 4)), np.repeat(np.arange(30), 10)
+    X, qid = np.random.default_rng(0).normal(size=(300, 4)), np.repeat(np.arange(30), 10)
     y = (X[:, 0] > 1).astype(float)
     views = [[0, 1], [2, 3]]
     seen = []

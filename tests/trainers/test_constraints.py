@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from structsvm.qp.convex import Convex
-from structsvm.trainers.certificate import ConvergenceWarning
-from structsvm.trainers.path import fit_path, train
+from structsvm.trainers import ConvergenceWarning, fit_path, train
 from tests.trainers import problems
 from tests.trainers.problems import LOSS_NAMES, WITH_SIGNS, bind, check_same_bytes, objective
 
@@ -58,8 +57,7 @@ def roc_area_by_enumeration(problem_data, C, constraints, penalty):
 )
 @pytest.mark.parametrize("C", [0.5, 20.0])
 def test_the_optimum_is_that_over_all_rankings(constraints, penalty, signs, C):
-    rng = np.random.default_rng(3)
-    X, offsets = rng.normal(size=(40, 3)), np.arange(0, 41, 5)
+    X, offsets = np.random.default_rng(3).normal(size=(40, 3)), np.arange(0, 41, 5)
     y = np.tile([1.0, 1, 0, 0, 0], 8)
     X[:, 1] += y
     problem = bind((X, y, offsets), "roc")
@@ -195,8 +193,7 @@ def test_few_features_are_used_under_l1():
     assert used[1] <= 6
     assert used == sorted(used)
     assert np.count_nonzero(fits[2].w[:4]) == 4
-    ridge = train(problem, 20.0)
-    assert np.count_nonzero(ridge.w) == 30
+    assert np.count_nonzero(train(problem, 20.0).w) == 30
 
 
 @pytest.mark.parametrize(

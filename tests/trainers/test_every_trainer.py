@@ -169,8 +169,7 @@ def test_auto_does_not_stall_at_any_C(loss, noise):
 @pytest.mark.parametrize("cone", [None, np.array([1.0, 0.0, -1.0, 1.0, 0.0])])
 def test_a_path_changes_over_to_one_slack(loss, csr, cone):
     problem = make_problem(loss, n_queries=30, csr=csr)
-    most = largest_C(problem)
-    Cs = most * np.array([0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0])
+    Cs = largest_C(problem) * np.array([0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0])
     bounds, first, fits = [], [], []
     for fit in fit_path(problem, Cs, tol=1e-5, cone=cone, callback=lambda seen: bounds.append(seen.dual)):
         first.append(bounds[:1])
@@ -254,8 +253,7 @@ def test_the_objective_of_known_weights_at_the_next_C_is_not_rounded_down():
 
 def test_a_step_without_curvature_is_taken_where_it_gains():
     X, *rest = make_rows(n_queries=20)
-    problem = bind((np.zeros_like(X), *rest))
-    fit = train(problem, 1.0, solver="frank_wolfe", max_passes=1, tol=1e-12)
+    fit = train(bind((np.zeros_like(X), *rest)), 1.0, solver="frank_wolfe", max_passes=1, tol=1e-12)
     assert fit.dual == pytest.approx(fit.primal, rel=1e-9)
 
 

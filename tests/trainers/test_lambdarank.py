@@ -186,8 +186,7 @@ def test_keeps_the_best_pass_and_stops():
 
 
 def test_a_cut_off_beyond_any_query_is_none():
-    rng = np.random.RandomState(9)
-    X, y, offsets = problem(rng)
+    X, y, offsets = problem(np.random.RandomState(9))
     deep, whole = (
         forces(X[:, 1].copy(), y, offsets, Utility.of(name)) for name in (f"ndcg@{10**20}", "ndcg")
     )

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.oracles import StructuredProblem
-from structsvm.trainers.certificate import ConvergenceWarning
-from structsvm.trainers.contract import Options
+from structsvm.trainers import ConvergenceWarning, Options
 from structsvm.trainers.n_slack import n_slack
 from tests.oracles.test_adapter import Multiclass
 from tests.trainers.problems import objective
@@ -54,15 +53,13 @@ def test_reaches_the_optimum_of_the_primal(C, weighted):
 
 
 def test_separable_with_huge_C():
-    problem = hinges(np.eye(2), np.array([0, 1]))
-    fit = n_slack(problem, 1e8)
+    fit = n_slack(hinges(np.eye(2), np.array([0, 1])), 1e8)
     # margins w_y.x - w_other.x >= 1: each of the two examples needs a norm of 1/2 at least
     assert fit.primal == pytest.approx(0.5, rel=1e-3)
 
 
 def test_nothing_to_learn_is_optimal_at_once():
-    problem = hinges(np.zeros((5, 2)), np.zeros(5, dtype=int))
-    fit = n_slack(problem, 1.0)
+    fit = n_slack(hinges(np.zeros((5, 2)), np.zeros(5, dtype=int)), 1.0)
     assert (fit.primal, fit.dual, fit.gap, fit.n_cuts) == (0.0, 0.0, 0.0, 0)
 
 

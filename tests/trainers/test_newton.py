@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from structsvm.oracles.squared_pairs import SquaredPairs
-from structsvm.trainers.certificate import ConvergenceWarning
+from structsvm.oracles import SquaredPairs
+from structsvm.trainers import ConvergenceWarning, fit_path
 from structsvm.trainers.contract import Options, Start
 from structsvm.trainers.newton import newton as by_newton
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.path import fit_path
 from tests.trainers.problems import bind, make_rows
 
 
@@ -78,8 +77,7 @@ def test_cutting_planes_agree_and_every_step_bounds_the_optimum(C):
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 def test_scales_of_features_far_from_one(scale):
-    problem = make_problem(*make_rows(scale=scale))
-    fit = newton(problem, 1.0, tol=1e-6)
+    fit = newton(make_problem(*make_rows(scale=scale)), 1.0, tol=1e-6)
     assert fit.converged
     assert np.isfinite(fit.w).all()
 
@@ -90,8 +88,7 @@ def test_a_path_equals_single_fits():
     fits = list(fit_path(problem, Cs, solver="newton", tol=1e-8))
     assert [f.C for f in fits] == sorted(Cs)
     for fit in fits:
-        alone = newton(problem, fit.C, tol=1e-8)
-        assert fit.primal == pytest.approx(alone.primal, rel=1e-8)
+        assert fit.primal == pytest.approx(newton(problem, fit.C, tol=1e-8).primal, rel=1e-8)
     again = newton(problem, 100.0, tol=1e-8, w0=fits[-1].w)
     assert again.n_iterations == 0
     assert again.n_passes == 2

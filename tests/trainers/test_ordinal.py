@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structsvm.oracles.ordinal import OrdinalHinge
-from structsvm.trainers.contract import Options
+from structsvm.oracles import OrdinalHinge
+from structsvm.trainers import Options, RankingProblem
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.ordinal import ordinal_interior_point
-from structsvm.trainers.passes import RankingProblem
 
 pytest.importorskip("cvxpy")
 
@@ -35,5 +34,4 @@ def test_the_same_optimum(kind, C):
     assert exact.primal >= ours.dual * (1 - 1e-9)
     assert ours.primal >= exact.dual * (1 - 1e-9)
     assert ours.primal == pytest.approx(exact.primal, rel=1.1e-5)
-    thresholds = separator.thresholds(X @ ours.w)
-    assert (np.diff(thresholds) >= 0).all()
+    assert (np.diff(separator.thresholds(X @ ours.w)) >= 0).all()

@@ -132,8 +132,7 @@ def test_many_grades_and_a_mask():
     for q in range(3):
         mine = np.flatnonzero(mask & (query == q))
         ends = np.concatenate([better, worse])
-        count = np.array([(ends == i).sum() for i in mine])
-        assert stats.chisquare(count).pvalue > 1e-3
+        assert stats.chisquare(np.array([(ends == i).sum() for i in mine])).pvalue > 1e-3
 
 
 def test_no_pairs():

@@ -11,8 +11,8 @@ from experiments._position_ndcg import PositionNDCG
 from structsvm.common.checks import BadInput
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.oracles import get_oracle
+from structsvm.trainers import ConvergenceWarning, RankingProblem, fit_path, train
 from structsvm.trainers.blocks import Blocks
-from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.partitioned import (
     Partition,
     SerialPartitions,
@@ -20,8 +20,6 @@ from structsvm.trainers.partitioned import (
     train_partitioned,
 )
 from structsvm.trainers.partitioned.partition import Task
-from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import fit_path, train
 from tests.refusing import refusals, refused, rejected
 from tests.trainers.problems import LOSS_NAMES, bind, check_same_bytes, make_rows, objective
 
@@ -196,8 +194,7 @@ def test_leaving_out_a_fold_is_training_on_the_others():
 
 
 def test_an_approximate_oracle_gives_an_estimate():
-    data = make_data()
-    parts = split(data, [20])
+    parts = split(make_data(), [20])
     for part in parts:
         part._separator.exact = False
     assert not train_partitioned(SerialPartitions(parts), 1.0, solver="partitioned").certified

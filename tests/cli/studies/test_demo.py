@@ -7,9 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from structsvm import metrics
+from structsvm import QueryData, metrics
 from structsvm.cli.studies import demo
-from structsvm.queries import QueryData
 
 HOSTILE = "</title><script src='http://x'>\"&"
 

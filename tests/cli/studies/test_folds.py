@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import structsvm
-from structsvm import StructuralRanker
+from structsvm import QueryData, StructuralRanker
 from structsvm.cli import main
 from structsvm.cli.studies.folds import (
     METHODS,
@@ -29,7 +29,6 @@ from structsvm.cli.studies.folds import (
 from structsvm.cli.studies.folds.methods import walk
 from structsvm.cli.studies.folds.page import as_records, page
 from structsvm.metrics import compare, evaluate
-from structsvm.queries import QueryData
 from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor
 from tests.refusing import rejected
 

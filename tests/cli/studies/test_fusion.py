@@ -7,16 +7,12 @@ import pytest
 import pytrec_eval
 
 from structsvm.cli.studies.fusion import LEARNED, cross_validate_fusion
-from structsvm.estimators import fusion_path
-from structsvm.estimators.choosing_C import crossed, select_C
-from structsvm.features.binning import BinnedFeatures
+from structsvm.estimators import crossed, fusion_path, select_C
+from structsvm.features import BinnedFeatures
 from structsvm.metrics import compare, evaluate
 from structsvm.oracles import get_oracle
-from structsvm.readers.qrels import Qrels, read_qrels
-from structsvm.readers.run_features import candidates, judge_run
-from structsvm.readers.runs import Run, read_run
-from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import train
+from structsvm.readers import Qrels, Run, candidates, judge_run, read_qrels, read_run
+from structsvm.trainers import RankingProblem, train
 from tests.refusing import rejected
 
 CS = (0.1, 1.0, 10.0)
@@ -109,8 +105,7 @@ def test_cross_validation_is_the_plain_loop(made, depth):
     fold[order] = np.random.default_rng(5).permutation(12) % 3
 
     def judged(scores):
-        rows = judge_run(pool.to_run(scores).top(depth), qrels)
-        found = evaluate("map", **rows._asdict())
+        found = evaluate("map", **judge_run(pool.to_run(scores).top(depth), qrels)._asdict())
         return dict(zip(found.query_ids, found.per_query, strict=True))
 
     models = [list(fusion_path(pool.select(fold != k), CS)) for k in range(3)]
@@ -126,8 +121,7 @@ def test_cross_validation_is_the_plain_loop(made, depth):
     for k in range(3):
         rows = np.isin(pool.qid, pool.topics[fold == k])
         scores[rows] = models[k][CS.index(result.chosen[k])].predict(pool)[rows]
-    witness = pool.to_run(scores).top(depth)
-    assert result.run.docid.tolist() == witness.docid.tolist()
+    assert result.run.docid.tolist() == pool.to_run(scores).top(depth).docid.tolist()
     # the estimate is the crossing of the estimators with cross-validation, and the measure of the written run
     assert result.estimate.mean == pytest.approx(crossed(np.array(CS), values, fold).mean())
     found = judged(scores)

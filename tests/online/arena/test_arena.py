@@ -156,8 +156,7 @@ def test_a_set_is_shown_where_each_member_beats_each_other_arm() -> None:
 
 
 def peaks_of(P: np.ndarray, horizon: int, seed: int, ties: float) -> np.ndarray:
-    votes = drawn(P, horizon, seed, ties)
-    bandit = bandit_of(votes, order="random")
+    bandit = bandit_of(drawn(P, horizon, seed, ties), order="random")
     return bandit.peak
 
 
@@ -174,8 +173,7 @@ def test_equal_models_are_rarely_told_apart_at_any_look(k: int, ties: float) -> 
 
 
 def test_adjacent_votes_on_one_question_are_one_outcome() -> None:
-    five = votes_of("ab1 ab1 ab0 ab1 ab1 ab0", question=[0, 0, 0, 0, 0, 1])
-    found = comparisons(five, "random")
+    found = comparisons(votes_of("ab1 ab1 ab0 ab1 ab1 ab0", question=[0, 0, 0, 0, 0, 1]), "random")
     assert found.share.tolist() == [0.8]  # the last question is still open
     assert (found.waiting, found.repeated, found.at.tolist()) == (1, 0, [6])
 
@@ -213,8 +211,7 @@ def test_what_always_wins_when_shown_first_is_no_evidence() -> None:
 
 def test_further_votes_never_undo_a_verdict() -> None:
     rng = np.random.default_rng(3)
-    P = bradley_terry(np.array([1.5, 0.0, -0.5]))
-    votes = drawn(P, 600, 1)
+    votes = drawn(bradley_terry(np.array([1.5, 0.0, -0.5])), 600, 1)
     question = rng.integers(150, size=600)
     decided = ""
     for n in range(50, 601, 50):
@@ -317,8 +314,7 @@ def test_verdicts_in_words() -> None:
     assert best.level < 0.05
     assert best.more is None
     assert summary(best)[1].endswith("(error at most 5%, however often you look)")
-    two = arena(drawn(P, 1500, 0), order="random", top=3)
-    assert two.best == ["m0", "m1", "m2"]
+    assert arena(drawn(P, 1500, 0), order="random", top=3).best == ["m0", "m1", "m2"]
     near = arena(drawn(np.full((2, 2), 0.5), 3000, 0), order="random", epsilon=0.1)
     assert "is within 0.1 of the best: its win rate against each other model is above 40%" in near.verdict
     cycle = np.full((3, 3), 0.5)

@@ -259,8 +259,7 @@ def test_commands_lead_from_no_votes_to_a_verdict(tmp_path, cli) -> None:
     assert "long is best: it beats each of the 2 others (error at most 5%, however often you look)" in cli.out
     page = tmp_path / "page.html"
     assert cli.code("arena report", votes, "--order random --json --report", page) == 0
-    record = json.loads(cli.out)
-    assert record["best"] == ["long"]
+    assert json.loads(cli.out)["best"] == ["long"]
     assert "long is best" in page.read_text()
     pairs = cli(f"arena next {votes} -n 2 --alpha 1e-9").splitlines()
     assert pairs[0] == "a,b,question"

@@ -8,11 +8,10 @@ import pytest
 from scipy.stats import beta
 
 from experiments._worlds import worst_case
-from structsvm.online import simulate
+from structsvm.online import NormalScores, PreferenceMatrix, Utilities, simulate
 from structsvm.online.bandits import make
 from structsvm.online.bandits.by_name import compiled_names
 from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
-from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities
 from structsvm.readers import make_ranking
 
 OPTIONS = {

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from structsvm.common.lazy import labelled
-from structsvm.online import bandits, simulate
+from structsvm.online import Utilities, bandits, simulate
 from structsvm.online.bandits import Anytime, ExploreThenExploit, from_json, make
-from structsvm.online.simulation.worlds import Utilities
 from structsvm.protocols import Duel
 from tests.refusing import called, rejected, rejections
 

@@ -178,8 +178,7 @@ def test_optimized_satisfies_its_constraints_and_is_optimal(n):
     rng = np.random.default_rng(5)
     for _ in range(4):
         rankings = [rng.permutation(8).tolist() for _ in range(n)]
-        method = Optimized(max_lists=100_000)
-        distribution = method.distribution(rankings, 5)
+        distribution = Optimized(max_lists=100_000).distribution(rankings, 5)
         by_place = sum(p * np.array(shown.evidence) for shown, p in distribution)
         assert distribution[0][0].slack == 0
         assert np.abs(by_place).max() <= 1e-9

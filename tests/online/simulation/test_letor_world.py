@@ -122,8 +122,7 @@ def test_refusals_of_the_world() -> None:
     rejected("navigational", InterleavedRankers, RANKED, "drunk")
     with pytest.raises(ValueError, match="method"):
         InterleavedRankers(RANKED, method="balanced")  # type: ignore[arg-type]
-    same = rank_queries(DATA, [0, 0])
-    rejected("utilities=", InterleavedRankers, same, n_samples=10)
+    rejected("utilities=", InterleavedRankers, rank_queries(DATA, [0, 0]), n_samples=10)
 
 
 def test_features_of_a_real_data_set(shared_data) -> None:

@@ -5,9 +5,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from structsvm.online import PreferenceMatrix, simulate
+from structsvm.online import PreferenceMatrix, Simulation, simulate
 from structsvm.online.simulation.page import headline, leaders, results_table, simulation_page
-from structsvm.online.simulation.play import Simulation
 from tests.refusing import rejected
 
 P = [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]]

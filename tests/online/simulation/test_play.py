@@ -13,11 +13,10 @@ from scipy.stats import t
 
 from experiments._exploration import explore
 from experiments._worlds import worst_case
-from structsvm.online import bandits, simulate
+from structsvm.online import PreferenceMatrix, Utilities, bandits, simulate
 from structsvm.online.bandits import RUCB, Duel, make
 from structsvm.online.simulation.play import RunProgress, Simulation
 from structsvm.online.simulation.runs import log_grid
-from structsvm.online.simulation.worlds import PreferenceMatrix, Utilities
 from tests.refusing import rejected
 
 WORLD = Utilities([0.2, 0.9, 0.4, 0.6])

@@ -75,8 +75,7 @@ def test_the_fifteen_synthetic_problems() -> None:
         assert utilities[0] == 0.8
         assert (utilities[1:] < 0.8).all()
         assert worlds.NormalScores(utilities).winners.tolist() == [0]
-        mixed = synthetic_utilities(name, np.random.default_rng(0))
-        assert sorted(mixed) == sorted(utilities)
+        assert sorted(synthetic_utilities(name, np.random.default_rng(0))) == sorted(utilities)
     good = SYNTHETIC["41good160poor"]
     assert ((good == 0.7).sum(), (good == 0.2).sum()) == (40, 160)
     geom = SYNTHETIC["geom51"]

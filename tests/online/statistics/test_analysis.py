@@ -9,7 +9,7 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from structsvm import SVMMap
+from structsvm import QueryData, SVMMap
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.evidence.bets import Evidence, thresholds
@@ -18,7 +18,6 @@ from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, credit_log, simulate_log
 from structsvm.online.statistics.page import summary
 from structsvm.online.users import CascadeUser
-from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 from tests.refusing import rejected
 
@@ -60,8 +59,7 @@ def simulated(data, scores, method, n, *, user="informational", **options):
 def test_every_method_finds_the_better_ranker(data, method):
     scores = ideal_and_worse(data, 3.0, 0.1)
     n = 200
-    log = simulated(data, scores, method, n, rankers=["worse", "better"])
-    answer = analyse(log)
+    answer = analyse(simulated(data, scores, method, n, rankers=["worse", "better"]))
     assert (answer.fixed_sample_winner, answer.leader, answer.winner) == ("better",) * 3
     assert answer.more_queries() == 0
     pair = answer.pairs[0]
@@ -138,8 +136,7 @@ def test_the_winner_is_whom_the_chosen_test_speaks_for(many_small_few_large):
 def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(many_small_few_large):
     every = many_small_few_large.impressions
     small, large = ([i for i in every if len(i.clicks) == n] for n in (1, 4))
-    log = ClickLog.of([*small[:4], *large[:2]])
-    answer = analyse(log, test="sign")
+    answer = analyse(ClickLog.of([*small[:4], *large[:2]]), test="sign")
     assert (answer.fixed_sample_winner, answer.leader, answer.pairs[0].mean < 0) == (None, "often", True)
     assert answer.more_queries() == math.inf
     said = "no number of queries can be predicted: the mean does not favour often"
@@ -274,8 +271,7 @@ def test_the_best_of_three_is_named_by_the_evidence_of_its_pairs() -> None:
     levels = thresholds(answer.alpha, 3)
     for pair in answer.pairs:
         if "a" in (pair.a, pair.b):
-            shown_by = pair.log_evidence[0 if pair.a == "a" else 1]
-            assert shown_by >= levels[0]
+            assert pair.log_evidence[0 if pair.a == "a" else 1] >= levels[0]
     one = Evidence(2)
     one.extend(0, 1, np.array([1.0] * answer.pairs[0].wins + [0.0] * answer.pairs[0].losses))
     assert answer.pairs[0].log_evidence[0] <= one.peak[0, 1] + 1e-12

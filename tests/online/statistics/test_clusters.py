@@ -10,8 +10,14 @@ from msgspec import structs
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, write_log
 from structsvm.online.evidence.clusters import cluster_means
-from structsvm.online.statistics import analyse, confidence_sequence, queries_needed, sign_test
-from structsvm.online.statistics.credited_log import credit_log, read_credits
+from structsvm.online.statistics import (
+    analyse,
+    confidence_sequence,
+    credit_log,
+    queries_needed,
+    read_credits,
+    sign_test,
+)
 from structsvm.online.statistics.page import summary
 from structsvm.online.statistics.significance import TESTS, drawn_signs
 from tests.refusing import rejected
@@ -42,8 +48,7 @@ def test_all_figures_of_a_log_are_about_one_mean():
 @pytest.mark.slow
 def test_heavy_users_first_do_not_bias_the_always_valid_figures():
     """The mean over users is 0; users with 15 queries prefer one ranker and come first."""
-    sizes = np.array([15] * 60 + [3] * 60)
-    users = np.repeat(np.arange(120), sizes)
+    users = np.repeat(np.arange(120), [15] * 60 + [3] * 60)
     outcomes = np.where(users < 60, 1.0, -1.0)
     pair = analyse(interleaved(outcomes, users), cluster="user").pairs[0]
     assert pair.mean == pytest.approx(0)
@@ -207,5 +212,4 @@ def test_clusters_require_an_id_on_every_list():
 def test_a_repeated_line_is_no_user_who_comes_again():
     log = _log(6, user=lambda k: k)
     assert not any("seen before" in note for note in analyse(ClickLog.of(log.impressions * 2)).notes)
-    reader = credit_log(_log(6, user=lambda k: 0))
-    assert reader.again == ("user", 5, 6)
+    assert credit_log(_log(6, user=lambda k: 0)).again == ("user", 5, 6)

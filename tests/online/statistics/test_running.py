@@ -36,8 +36,7 @@ def folded(impressions, method, n_rankers, cuts, length=6):
     running = RunningStatistics(method, [f"ranker {k}" for k in range(n_rankers)], length=length)
     records = [one.shown for one in impressions]
     places = [np.flatnonzero(one.clicked).tolist() for one in impressions]
-    edges = [0, *sorted(cuts), len(records)]
-    for start, end in pairwise(edges):
+    for start, end in pairwise([0, *sorted(cuts), len(records)]):
         running.add(records[start:end], places[start:end])
         running = RunningStatistics.from_json(running.to_json())
     return running
