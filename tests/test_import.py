@@ -104,6 +104,11 @@ assert all(make(name, 3, 100) for name in NAMES)
 def test_a_zip_and_files_without_sources_import_and_compile(elsewhere):
     """No module depends on its file; ``tests/test_architecture.py`` checks the modules that are not imported here."""
     environment = os.environ | {"PYTHONPATH": str(elsewhere)}
-    script = [sys.executable, "-c", LOOK, str(elsewhere)]
-    ran = subprocess.run(script, capture_output=True, text=True, env=environment, cwd=elsewhere.parent)
+    ran = subprocess.run(
+        [sys.executable, "-c", LOOK, str(elsewhere)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=elsewhere.parent,
+    )
     assert ran.returncode == 0, ran.stderr

@@ -95,8 +95,12 @@ def test_first_value_that_is_not_finite_is_found(monkeypatch, value, as_sparse, 
         Z = sparse.csr_matrix(Z) if as_sparse else Z
         assert first_beyond(Z) == place
         shown = "NaN" if np.isnan(value) else f"{value}inity"
-        message = rf"X\[{row}, {place[1]}\]: expected a finite number, got {shown};"
-        rejected(message, QueryData.from_arrays, Z, np.zeros(50))
+        rejected(
+            rf"X\[{row}, {place[1]}\]: expected a finite number, got {shown};",
+            QueryData.from_arrays,
+            Z,
+            np.zeros(50),
+        )
 
 
 def test_large_finite_values_are_finite():

@@ -61,8 +61,9 @@ def test_table_and_page(cli):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "--live", "--interleaving team_draft --clicks perfect"])
 def test_letor_data_by_proxy_and_live(options, cli):
-    sizes = "--samples 300 --gap ndcg --horizon 100 --runs 1"
-    record = cli.json(f"{BANDIT} data.txt --algorithms rucb", sizes, options)
+    record = cli.json(
+        f"{BANDIT} data.txt --algorithms rucb", "--samples 300 --gap ndcg --horizon 100 --runs 1", options
+    )
     assert record["n_arms"] == 3
     assert record["algorithms"]["rucb"]["interval"] is None
 
@@ -74,8 +75,11 @@ def test_saved_models_are_rankers(cli):
     for name, C, scale in (("weak", 1e-6, "none"), ("strong", 100.0, "query-minmax")):
         y = data.y if name == "strong" else 2 - data.y
         StructuralRanker("pairs", C, scale=scale).fit(data.X, y, qid=data.qid).save(f"{name}.npz")
-    models = "--model weak.npz --model strong.npz --samples 500 --algorithms rucb --report out.html"
-    record = cli.json(f"{BANDIT} data.txt", models, QUICK)
+    record = cli.json(
+        f"{BANDIT} data.txt",
+        "--model weak.npz --model strong.npz --samples 500 --algorithms rucb --report out.html",
+        QUICK,
+    )
     assert (record["n_arms"], record["best"]) == (2, [1])
     assert "strong, NDCG@10" in Path("out.html").read_text()
     assert "none.npz" in cli.refuses(f"{BANDIT} data.txt --model none.npz")

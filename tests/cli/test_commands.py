@@ -132,8 +132,7 @@ def test_fill_stands_in_for_nan_and_zero_for_missing_last_features(room, cli):
 
 
 def test_too_few_passes_are_said(room, cli):
-    options = "--tol 1e-9 --C 1000 --max-passes 2 --solver one_slack"
-    cli(f"train {room}/train.txt -o m.npz", options)
+    cli(f"train {room}/train.txt -o m.npz", "--tol 1e-9 --C 1000 --max-passes 2 --solver one_slack")
     assert cli.err.count("\n") == 1
     assert "warning: the gap is" in cli.err
     assert "raise --max-passes" in cli.err
@@ -249,8 +248,9 @@ for command in sys.argv[1:]:
 """
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     # -B: byte code that is cut off by the limit would stay for the next process
-    arguments = [sys.executable, "-B", "-c", code, *commands]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code, *commands], capture_output=True, text=True, check=False
+    )
     assert done.stdout.split() == ["2", "2", "2"], done.stderr
     for line, name in zip(done.stderr.splitlines(), ("model.npz", "scores.txt", "new.store"), strict=True):
         assert line.startswith("structsvm: error: ")

@@ -106,8 +106,7 @@ def test_several_baselines_in_every_measure(rows, cli):
 
 def test_ends_of_the_grid_are_remarked(rows, cli):
     """A remark is made if a smaller or larger C could rank better, but not if the neighbouring value is as good."""
-    options = f"--C 0.01,0.1,1 {THREE} --method svm-map --scale zscore"
-    remarks = cli.json("compare", rows, options)["remarks"]
+    remarks = cli.json("compare", rows, f"--C 0.01,0.1,1 {THREE} --method svm-map --scale zscore")["remarks"]
     assert [f"structsvm: {remark}; widen --C" for remark in remarks] == cli.err.splitlines()
     curves = np.linspace(0, 1, 6).reshape(2, 3)
     cells = [

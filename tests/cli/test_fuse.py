@@ -57,8 +57,7 @@ def by_library(**options):
 
 
 def test_run_model_and_numbers_agree(cli):
-    runs = " ".join(RUNS)
-    record = cli.json("fuse --qrels qrels.txt -o out.run --save model.npz --per-query", runs)
+    record = cli.json("fuse --qrels qrels.txt -o out.run --save model.npz --per-query", " ".join(RUNS))
     assert "1 topic without judgments" in cli.err
     assert (record["n_topics"], record["runs"]) == (N_TOPICS, ["half0", "half1"])
     witness = by_trec_eval("out.run", record["topics"])
@@ -84,8 +83,7 @@ def test_single_runs_are_measured_whole(cli):
     record = cli.json(f"{LEARN} --depth 5 --C 0.1,1 --per-query")
     assert record["C"]["grid"] == [0.1, 1]
     for name, path in zip(("half0", "half1", "learned fusion"), (*RUNS, "out.run"), strict=True):
-        witness = by_trec_eval(path, record["topics"])
-        np.testing.assert_allclose(record["per_query"][name], witness, atol=1e-9)
+        np.testing.assert_allclose(record["per_query"][name], by_trec_eval(path, record["topics"]), atol=1e-9)
     said = "fusions rank 5 documents per topic; single runs are measured with all of theirs"
     assert said in cli(f"{LEARN} --depth 5 --C 0.1,1")
 

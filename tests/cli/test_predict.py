@@ -31,8 +31,7 @@ def room(tmp_path_factory):
     frame.to_csv(folder / "rows.csv", index=False)
     text = [f"qid:{q} 1:{a} 2:{b} 3:{c}" for q, (a, b, c) in zip("33474", X, strict=True)]
     (folder / "anonymous.txt").write_text("\n".join(text) + "\n")
-    named = "".join(f"{line} #docid = d{k}\n" for k, line in enumerate(text))
-    (folder / "rows.txt").write_text(named)
+    (folder / "rows.txt").write_text("".join(f"{line} #docid = d{k}\n" for k, line in enumerate(text)))
     return folder, scores
 
 

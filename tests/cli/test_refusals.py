@@ -46,8 +46,9 @@ def make_worlds(folder):
     for whole, cut, left in (("whole.npz", "cut.npz", 200), ("P.npy", "short.npy", -8)):
         (folder / cut).write_bytes((folder / whole).read_bytes()[:left])
     with (folder / "huge.npy").open("wb") as file:
-        declared = {"descr": "<f8", "fortran_order": False, "shape": (10**7, 10**7)}
-        np.lib.format.write_array_header_1_0(file, declared)
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (10**7, 10**7)}
+        )
         file.write(P.tobytes())
 
 

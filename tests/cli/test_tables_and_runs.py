@@ -80,10 +80,14 @@ def test_the_path_from_training_to_a_figure(room, name, cli):
 
 def test_other_commands_read_tables(room, cli):
     for source in ("rows.txt", "rows.csv"):
-        options = "-o log.jsonl --interleaver team_draft --impressions 50 --clicks perfect"
-        cli(f"interleave simulate --data {room}/{source}", options)
-    world = "--samples 100 --horizon 200 --runs 2 --algorithms rucb --gap ndcg --jobs 1"
-    cli(f"bandit simulate --world {room}/rows.csv", world)
+        cli(
+            f"interleave simulate --data {room}/{source}",
+            "-o log.jsonl --interleaver team_draft --impressions 50 --clicks perfect",
+        )
+    cli(
+        f"bandit simulate --world {room}/rows.csv",
+        "--samples 100 --horizon 200 --runs 2 --algorithms rucb --gap ndcg --jobs 1",
+    )
     assert "estimating 6 pairs" in cli.err
 
 
@@ -293,8 +297,12 @@ def test_a_reader_that_leaves_early_is_no_error(cli):
     reader, writer = os.pipe()
     os.close(reader)
     for arguments in ("predict m.npz rows.txt -o /dev/stdout", "--help"):
-        command = [sys.executable, "-m", "structsvm", *arguments.split()]
-        left = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=600)
+        left = subprocess.run(
+            [sys.executable, "-m", "structsvm", *arguments.split()],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            timeout=600,
+        )
         assert (left.returncode, left.stderr) == (141, b"")
     os.close(writer)
 

@@ -86,8 +86,9 @@ def test_models_pass_between_python_and_the_command_line(products, cli, kind):
     cli(f"train {products}/train.{kind} -o m.npz", options, LEARNED)
     cli(f"predict m.npz {products}/new.{kind} -o s", options)
     model = structsvm.load("m.npz")
-    asked = r"text in the column.* 'brand'.*; encode them like the features"
-    with pytest.raises(BadInput, match=asked) as said:
+    with pytest.raises(
+        BadInput, match=r"text in the column.* 'brand'.*; encode them like the features"
+    ) as said:
         model.predict(new)
     X = eval(said.value.code, {"pd": pd, "X": new, "model": model})
     X = X.fillna(dict(zip(model.feature_names_in_, model.table_["fill"], strict=True)))
@@ -110,8 +111,10 @@ def test_medians_of_a_text(cli):
 
 def test_trees_take_words_and_gaps(products, cli):
     pytest.importorskip("lightgbm", reason="pip install lightgbm")
-    options = "--loss ndcg@10 --trees --n-trees 10 --n-leaves 4 --categorical brand"
-    assert "5 features" in cli(f"train {products}/train.csv --qid query -o m.npz", options)
+    assert "5 features" in cli(
+        f"train {products}/train.csv --qid query -o m.npz",
+        "--loss ndcg@10 --trees --n-trees 10 --n-leaves 4 --categorical brand",
+    )
     model = structsvm.load("m.npz")
     assert type(model).__name__ == "TreeRanker"
     assert (model.loss, model.n_trees, model.n_leaves) == ("ndcg@10", 10, 4)
@@ -215,8 +218,9 @@ def test_gaps_stay_gaps_and_no_value_is_taken_for_one(cli, kind, dtype):
     for fill in (7.0, np.nan):
         convert(path, Path("s"), fill=fill, **options)
         kept = open_store(Path("s")).X
-        wanted = np.where(np.isnan(X), fill, X)
-        np.testing.assert_array_equal(kept.toarray() if kind == "sparse" else kept, wanted)
+        np.testing.assert_array_equal(
+            kept.toarray() if kind == "sparse" else kept, np.where(np.isnan(X), fill, X)
+        )
     cli("convert", path, "t --fill nan", f"--matrix {kind} --dtype {dtype}" if options else "")
     assert check_store("s")
     assert Path("s/meta.json").read_bytes() == Path("t/meta.json").read_bytes()
@@ -239,8 +243,10 @@ def test_tables_with_missing_cells_are_described(cli, kind):
         path.write_text("0 qid:1 1:nan 2:2\n1 qid:1 1:3 2:nan\n1 qid:2 1:nan 2:1\n")
         options = {"sparse": False}
     else:
-        columns = {"qid": [1, 1, 2], "label": [0, 1, 1], "a": [None, 3, None], "b": [2, None, 1]}
-        write(pd.DataFrame(columns), path)
+        write(
+            pd.DataFrame({"qid": [1, 1, 2], "label": [0, 1, 1], "a": [None, 3, None], "b": [2, None, 1]}),
+            path,
+        )
     missing = np.isnan(read_queries(path, fill=np.nan, **options).X)
     np.testing.assert_array_equal(missing, [[True, False], [False, True], [True, False]])
     assert "missing values: 3" in cli("datasets describe", path)
@@ -255,8 +261,7 @@ def test_a_page_that_fails_leaves_the_results(products, cli, monkeypatch):
 
     monkeypatch.setattr("structsvm.cli.studies.folds.page.page", fail)
     options = "--qid query --features stock --method map,roc --C 1 --folds 3"
-    written = "--csv t.csv --report page.html"
-    assert cli.code(f"compare {products}/train.csv", options, written) == 2
+    assert cli.code(f"compare {products}/train.csv", options, "--csv t.csv --report page.html") == 2
     assert (cli.err.count("no page"), "best mean map" in cli.out) == (1, True)
     assert "svm-roc" in Path("t.csv").read_text()
 

@@ -30,8 +30,9 @@ THETA = 1 / np.arange(1, 5)
 
 @pytest.fixture(scope="module")
 def log(simulated_log):
-    rng = np.random.default_rng(0)
-    return simulated_log(rng, 600, THETA, n_queries=5, n_documents=6, attraction=(0.2, 0.9))[0]
+    return simulated_log(
+        np.random.default_rng(0), 600, THETA, n_queries=5, n_documents=6, attraction=(0.2, 0.9)
+    )[0]
 
 
 def penalised(cells, a, e, prior):

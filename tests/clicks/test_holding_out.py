@@ -51,8 +51,9 @@ def files(tmp_path):
     clicked = (rng.random(24_000) < truth[query, document] / rank).astype(int)
     day = np.where(session < 2000, "2026-01-03", "2026-02-03")
     names = np.char.add("D", document.astype(str))
-    log = {"q": query, "doc_id": names, "Rank": rank, "clicks": clicked, "session": session, "day": day}
-    pd.DataFrame(log).to_csv(tmp_path / "log.csv", index=False)
+    pd.DataFrame(
+        {"q": query, "doc_id": names, "Rank": rank, "clicks": clicked, "session": session, "day": day}
+    ).to_csv(tmp_path / "log.csv", index=False)
     a, b = truth.ravel() + 0.3 * rng.normal(size=240), rng.normal(size=240)
     data = {"qid": np.repeat(range(40), 6), "docid": [f"D{d}" for d in range(6)] * 40, "a": a, "b": b}
     pd.DataFrame(data).to_csv(tmp_path / "data.csv", index=False)
@@ -89,8 +90,7 @@ def test_times_divide_a_table():
     typed = frame.assign(day=pd.to_datetime(frame.day, utc=True, format="ISO8601"))
     assert read_table(typed, time="day", between=(None, "2026-01-02T08:00")).docid.tolist() == [5]
     assert read_table(frame, time="day", between=(None, " 9999-12-31 ")).docid.tolist() == [5, 6, 8]
-    numbered = frame.assign(day=[1, 2, 3, 4])
-    assert read_table(numbered, time="day", between=(2, 4)).docid.tolist() == [6, 7]
+    assert read_table(frame.assign(day=[1, 2, 3, 4]), time="day", between=(2, 4)).docid.tolist() == [6, 7]
     with pytest.raises(BadInput, match=r"'day': .* or times such as 2026-03-01T12:00, got 'noon'"):
         read_table(frame.assign(day="noon"), time="day", between=(2, None))
     with pytest.raises(BadInput, match=r"left out: row before since \(3\), row without a time \(1\)"):

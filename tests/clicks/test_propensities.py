@@ -201,8 +201,7 @@ def test_detectable_trust_bias_shrinks_with_the_log(simulated_log):
 def test_trust_bias_keeps_its_level(name):
     p = []
     for seed in range(150):
-        cells = of_queries(np.random.default_rng([4, seed]), name, 6000, length=5)
-        p.append(trust_bias(cells).p_value)
+        p.append(trust_bias(of_queries(np.random.default_rng([4, seed]), name, 6000, length=5)).p_value)
     p = np.array(p)[~np.isnan(p)]
     for level in (0.01, 0.05, 0.2):
         assert binomtest(int((p < level).sum()), 150, level, alternative="greater").pvalue > 1e-3

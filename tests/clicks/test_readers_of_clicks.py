@@ -185,8 +185,7 @@ DIRT = [
 
 @pytest.mark.parametrize(("entry", "reason"), DIRT, ids=[r for _, r in DIRT])
 def test_dirt_is_counted_and_changes_nothing_else(tmp_path, entry, reason):
-    cells = read_ubi(write(tmp_path / "a.jsonl", [*CLEAN, entry]))
-    assert outcome(cells) == (EXPECTED, {reason: 1}, 2)
+    assert outcome(read_ubi(write(tmp_path / "a.jsonl", [*CLEAN, entry]))) == (EXPECTED, {reason: 1}, 2)
 
 
 def test_a_click_before_its_impression_is_left_out(tmp_path):
@@ -203,8 +202,13 @@ def test_a_click_before_its_impression_is_left_out(tmp_path):
 
 
 def test_response_ids_stand_in_for_impressions(tmp_path):
-    entries = [query(query_response_hit_ids=["a", "b", "c"]), event("click", document="b", ordinal=None)]
-    cells = read_ubi(write(tmp_path / "a.jsonl", entries), length=2)
+    cells = read_ubi(
+        write(
+            tmp_path / "a.jsonl",
+            [query(query_response_hit_ids=["a", "b", "c"]), event("click", document="b", ordinal=None)],
+        ),
+        length=2,
+    )
     assert counts(cells) == {("ps4", "a", 1): (1, 0), ("ps4", "b", 2): (1, 1)}
     assert dict(cells.dropped) == {"list without impressions, taken as the first 2 ids of its response": 1}
 
@@ -216,8 +220,7 @@ def test_the_base_is_not_guessed(tmp_path):
         event("impression", document="b"),
     ]
     path = write(tmp_path / "a.jsonl", zero)
-    both = r"first_position: expected 0 or 1, as .* holds both positions \(None from 0\)"
-    refused(both, read_ubi, path)
+    refused(r"first_position: expected 0 or 1, as .* holds both positions \(None from 0\)", read_ubi, path)
     assert counts(read_ubi(path, first_position=0)) == {("ps4", "a", 1): (1, 0), ("ps4", "b", 2): (1, 0)}
     with pytest.raises(BadInput, match="first_position=1: the ids that queries of 'None' returned imply 0"):
         read_ubi(path, first_position=1)
@@ -339,8 +342,12 @@ def test_lists_that_are_apart_in_a_file_are_one_or_refused(tmp_path, monkeypatch
         read_table(frame, session="session").sessions
     )
     monkeypatch.setattr(tables, "_BATCH", 20)
-    message = r"expected each list in adjacent rows, got \d+ .*; sort the rows by 'session'"
-    refused(message, read_table, tmp_path / "t.parquet", session="session")
+    refused(
+        r"expected each list in adjacent rows, got \d+ .*; sort the rows by 'session'",
+        read_table,
+        tmp_path / "t.parquet",
+        session="session",
+    )
 
 
 @pytest.mark.parametrize(
@@ -562,8 +569,11 @@ def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path, monkeypa
             refused(
                 "log.csv:3: column 'clicked': expected 0 or 1, got an empty cell; leave", read_table, path
             )
-    message = r"table: row 1, column 'clicked': expected 0 or 1, got a missing value; leave"
-    refused(message, read_table, pd.read_csv(path))
+    refused(
+        r"table: row 1, column 'clicked': expected 0 or 1, got a missing value; leave",
+        read_table,
+        pd.read_csv(path),
+    )
 
 
 def test_json_objects_without_keys_of_ubi_are_rows_of_a_table(tmp_path):

@@ -92,8 +92,7 @@ def test_a_path_in_place_of_a_log_names_its_reader(tmp_path):
     path = tmp_path / "log.csv"
     table(lists(20)).to_csv(path, index=False)
     refused(r"log: expected a log, got the path '.*; read it with read_log or", analyse, path)
-    message = r"log.csv:1: expected one JSON .* is read by .*read_team_draft_table"
-    rejected(message, read_log, path)
+    rejected(r"log.csv:1: expected one JSON .* is read by .*read_team_draft_table", read_log, path)
 
 
 def test_dirt_of_tables_is_counted():
@@ -142,8 +141,7 @@ def test_dirt_of_events_is_counted_and_changes_nothing_else(tmp_path, entry, rea
 def test_lists_of_one_team_are_no_drafts(tmp_path):
     entries = [event("impression", "q", "a", 1, "new"), event("impression", "q", "b", 2, "old")]
     entries += [event("impression", "p", d, k, "new") for k, d in enumerate("ab", 1)]
-    path = write(tmp_path / "log.jsonl", [*entries, event("click", "p", "a", 1)])
-    log, dropped = read_team_draft_ubi(path)
+    log, dropped = read_team_draft_ubi(write(tmp_path / "log.jsonl", [*entries, event("click", "p", "a", 1)]))
     assert len(log.impressions) == 1
     assert dropped == {LACKING: 1, "click on a list that is not a team draft": 1}
 
@@ -222,16 +220,20 @@ def drafted_table(*rows):
 @pytest.mark.parametrize("length", [2, 6])
 def test_a_table_of_two_experiments_is_refused(length):
     frame = drafted_table(drafts("AB", length=length), drafts("AC", length=length))
-    expected = r"team: .* drafted from all of 'A', 'B', 'C', got 200 of 'A', 'B'; 200 of 'A', 'C'; correct .*"
-    refused(expected, read_team_draft_table, frame)
+    refused(
+        r"team: .* drafted from all of 'A', 'B', 'C', got 200 of 'A', 'B'; 200 of 'A', 'C'; correct .*",
+        read_team_draft_table,
+        frame,
+    )
 
 
 @pytest.mark.parametrize("rows", [slice(0, 6), slice(0, 1)], ids=["list", "row"])
 def test_a_misspelled_ranker_is_refused(rows):
     frame = drafted_table(drafts("AB"))
     frame.loc[frame.index[rows], "team"] = frame.team[rows].replace({"A": "a", "B": "b"})
-    message = r"team: expected lists .*, got 199 of .*; 1 of .*; correct misspelled"
-    refused(message, read_team_draft_table, frame)
+    refused(
+        r"team: expected lists .*, got 199 of .*; 1 of .*; correct misspelled", read_team_draft_table, frame
+    )
 
 
 def test_lists_with_fewer_places_than_rankers_are_drafts():

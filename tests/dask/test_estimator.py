@@ -210,8 +210,9 @@ def test_evaluation_with_partitions_without_rows(client, data):
     for scale in ("zscore", "minmax", "query-zscore"):
         model = ranker(client, scale=scale).fit(X, y, qid=qid)
         found = model.evaluate(X, y, qid=qid, metrics=["map"])["map"]
-        scores = model.to_local().predict(data.X, qid=data.qid)
-        assert found.mean == pytest.approx(evaluate("map", data.y, scores, qid=data.qid).mean)
+        assert found.mean == pytest.approx(
+            evaluate("map", data.y, model.to_local().predict(data.X, qid=data.qid), qid=data.qid).mean
+        )
 
 
 def test_files_of_whole_queries_are_not_cut_by_their_groups_of_rows(client, data, frame, local, tmp_path):
@@ -234,8 +235,9 @@ def test_weights_of_rows_are_those_of_one_machine(client, data, frame):
 @pytest.mark.parametrize("loss", ["map", "pairs"])
 def test_queries_without_a_constraint_change_no_default_fit(loss, client, frame):
     empty = frame["qid"] % 5 < 3
-    weights = np.where(empty, 4.0, 1.0 + frame["qid"] % 2)
-    rows = frame.assign(label=np.where(empty, 0.0, frame["label"]), w=weights)
+    rows = frame.assign(
+        label=np.where(empty, 0.0, frame["label"]), w=np.where(empty, 4.0, 1.0 + frame["qid"] % 2)
+    )
     options = {"loss": loss, "C": None, "groups": "mend"}
     both = [
         ranker(client, **options).fit(
@@ -258,8 +260,9 @@ def test_other_options(options, client, data, frame):
     one.fit(data.X, data.y, qid=data.qid)
     assert model.fit_.primal == nearly(one.fit_)
     scores = model.predict(dd.from_pandas(frame, npartitions=1), qid="qid").compute(scheduler="sync")
-    expected = model.to_local().predict(frame[NAMES], qid=data.qid)
-    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        scores, model.to_local().predict(frame[NAMES], qid=data.qid), rtol=1e-5, atol=1e-7
+    )
 
 
 def test_a_loss_of_ones_own(client, frame):
@@ -339,8 +342,9 @@ def test_C_by_cross_validation(client, data, frame):
     for fold in range(3):
         kept, out = data.select(folds != fold), data.select(folds == fold)
         one = StructuralRanker("map", C=10.0, tol=1e-6).fit(kept.X, kept.y, qid=kept.qid)
-        expected = one.score(out.X, out.y, qid=out.qid)
-        assert found[0].scores_[folds == fold, 1].mean() == pytest.approx(expected, abs=0.02)
+        assert found[0].scores_[folds == fold, 1].mean() == pytest.approx(
+            one.score(out.X, out.y, qid=out.qid), abs=0.02
+        )
     refused("cv=1: expected an integer >= 2", DaskStructuralRankerCV(cv=1, client=client).fit, "none")
     refused("Cs=\\[\\]: expected a sequence", DaskStructuralRankerCV(Cs=[], client=client).fit, "none")
 
@@ -436,8 +440,7 @@ def test_what_is_taken_as_it_is(client, data, frame):
         lambda c: {"X": c["X"].astype(np.float64).set_axis([0] * 1080)},
         lambda c: {"qid": c["qid"].astype("category"), "y": c["y"].astype("Int64")},
     )
-    alone = frame.iloc[:1].assign(qid=100_000)
-    model = ranker(client).fit([*odd, part_of(frame.iloc[:0]), part_of(alone)])
+    model = ranker(client).fit([*odd, part_of(frame.iloc[:0]), part_of(frame.iloc[:1].assign(qid=100_000))])
     assert model.n_partitions_ == 3
     assert model.n_queries_ == 121
     assert model.n_uninformative_ == 1

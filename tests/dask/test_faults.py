@@ -41,8 +41,9 @@ def tables(frame, tmp_path_factory):
 def honest(fit, data):
     local = StructuralRanker("map", C=fit.C, tol=1e-7).fit(data.X, data.y, qid=data.qid).fit_
     assert fit.converged
-    problem = bind((data.X, data.y, data.offsets))
-    assert fit.primal == pytest.approx(objective(problem, fit.C, fit.w), rel=1e-12)
+    assert fit.primal == pytest.approx(
+        objective(bind((data.X, data.y, data.offsets)), fit.C, fit.w), rel=1e-12
+    )
     assert fit.dual <= local.primal * (1 + 1e-12)
 
 
@@ -247,8 +248,12 @@ def test_files_that_change_during_a_fit_are_noticed(frame, tmp_path):
     assert [sum(part.data.n_rows for part in parts) for parts in before] == [len(frame)] * 3
     write(frame.assign(f0=frame["f0"] * np.float32(1.5)))
     for source, path in zip(sources, (parquet, text, store), strict=True):
-        message = f"{path.name}.*: expected a file that is unchanged since this call began"
-        refused(message, dask.compute, *source.delayed, scheduler="sync")
+        refused(
+            f"{path.name}.*: expected a file that is unchanged since this call began",
+            dask.compute,
+            *source.delayed,
+            scheduler="sync",
+        )
     refused("expected a file that is unchanged since this call began", pickle.loads, unpickled[0])
 
 

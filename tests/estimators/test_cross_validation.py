@@ -255,8 +255,7 @@ def test_the_measure_of_the_loss_chooses_for_star_ratings(loss):
     assert (model.scoring_, model.C_) == (loss, 1e3)
     means = model.scores_.mean(axis=0)
     assert means[1] > means[0] + 0.05
-    scores = model.predict(rows)
-    assert model.score(rows, labels, qid=query) == evaluate(loss, labels, scores, qid=query).mean
+    assert model.score(rows, labels, qid=query) == evaluate(loss, labels, model.predict(rows), qid=query).mean
 
 
 def test_a_measure_that_no_ranking_changes_is_refused():

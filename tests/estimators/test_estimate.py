@@ -32,13 +32,15 @@ def test_crossing_by_hand():
     # each query by itself: the others' means are .433 .467, .467 .5, .633 .3 and .667 .333
     np.testing.assert_array_equal(crossed(Cs, values, np.arange(4)), [0.2, 0.1, 0.3, 0.2])
     # a query of great weight chooses for the others, and one that was not tested has no value
-    weights = np.array([9.0, 1.0, 1.0, 1.0])
-    np.testing.assert_array_equal(crossed(Cs, values, np.arange(4), weights), [0.2, 0.8, 0.3, 0.2])
+    np.testing.assert_array_equal(
+        crossed(Cs, values, np.arange(4), np.array([9.0, 1.0, 1.0, 1.0])), [0.2, 0.8, 0.3, 0.2]
+    )
     np.testing.assert_array_equal(crossed(Cs, values, np.array([0, 0, 1, -1])), [0.2, 0.1, 0.3, np.nan])
     assert np.isnan(crossed(Cs, values, np.zeros(4, dtype=int))).all()
     # of two numbers of trees the second is better in both folds, and its C are chosen across
-    both = np.stack([values - 0.15, values], axis=1)
-    np.testing.assert_array_equal(crossed(Cs, both, np.array([0, 0, 1, 1])), [0.2, 0.1, 0.3, 0.2])
+    np.testing.assert_array_equal(
+        crossed(Cs, np.stack([values - 0.15, values], axis=1), np.array([0, 0, 1, 1])), [0.2, 0.1, 0.3, 0.2]
+    )
 
 
 def test_one_column_gives_the_plain_mean():
@@ -138,8 +140,7 @@ def test_estimate_uses_the_folds_and_scores_of_the_search(ids):
 
 def test_other_cross_validated_rankers_have_estimate():
     trees = search(TreeRankerCV, n_trees=[2, 4], n_leaves=4, min_rows=5, random_state=0)
-    expected = crossed(trees.Cs_, trees.scores_, trees.fold_)
-    np.testing.assert_array_equal(trees.held_out_.per_query, expected)
+    np.testing.assert_array_equal(trees.held_out_.per_query, crossed(trees.Cs_, trees.scores_, trees.fold_))
     assert trees.estimate().n_queries == 30
 
     clicks = np.where(DATA.y > 0, 1.0 + DATA.qid % 2, 0.0)

@@ -135,8 +135,13 @@ def test_a_loss_by_itself_is_a_method(loss):
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_text_columns_are_named(frame):
     made = frame({"bm25": X[:, 0], "title": ["word"] * 12, "url": ["u"] * 12})
-    message = r"X: expected numbers, got text in the columns 'title', 'url', such as 'word'"
-    refused(message, SVMMap().fit, made, y, qid=qid)
+    refused(
+        r"X: expected numbers, got text in the columns 'title', 'url', such as 'word'",
+        SVMMap().fit,
+        made,
+        y,
+        qid=qid,
+    )
 
 
 def test_numbers_kept_as_objects_are_no_text():

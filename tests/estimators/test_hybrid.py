@@ -270,8 +270,12 @@ def test_results_do_not_depend_on_the_order_of_rows(to, with_ids):
             offsets = np.concatenate(([0], np.cumsum([len(rows[t]) for t in topics])))
             ids = pool.docid[order] if with_ids else None
             scores = pool.scores[order].round(1)  # with ties
-            table = QueryData(scores, pool.y[order], offsets, pool.topics[topics], docid=ids)
-            result = hybrid_weights(table, to=to, depth=8, n_boot=20)
+            result = hybrid_weights(
+                QueryData(scores, pool.y[order], offsets, pool.topics[topics], docid=ids),
+                to=to,
+                depth=8,
+                n_boot=20,
+            )
             return [
                 *result.weights,
                 *result.upper,
@@ -385,8 +389,13 @@ def test_what_an_engine_does_not_take_is_refused(to, n, message):
 def test_judgments_of_other_documents_and_too_few_queries_are_refused():
     runs, qrels = lists_of(np.random.default_rng(0), n=8)
     other = {topic: {f"x{doc}": grade for doc, grade in of.items()} for topic, of in qrels.to_dict().items()}
-    message = "expected relevant documents among the results, got none"
-    rejected(message, hybrid_weights, runs, Qrels.from_dict(other), to="sql")
+    rejected(
+        "expected relevant documents among the results, got none",
+        hybrid_weights,
+        runs,
+        Qrels.from_dict(other),
+        to="sql",
+    )
     rejected("read tables by readers.read_csv", hybrid_weights, pd.DataFrame({"a": [1.0]}), to="sql")
     few = lists_of(np.random.default_rng(0), n=4)
     rejected("expected at least 5 judged queries, got 4", hybrid_weights, *few, to="sql")

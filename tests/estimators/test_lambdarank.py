@@ -104,8 +104,13 @@ def test_warm_start_keeps_the_net_and_the_scaling(data):
     model.set_params(scale="zscore", learning_rate=1e-12).fit(data.X, data.y, qid=data.qid)
     assert model.scaler_ is scaler
     np.testing.assert_allclose(model.fit_.weights[0], weights, atol=1e-9)
-    message = r"hidden=\(4,\): expected \(\), the network that warm_start continues"
-    rejected(message, model.set_params(hidden=(4,)).fit, data.X, data.y, qid=data.qid)
+    rejected(
+        r"hidden=\(4,\): expected \(\), the network that warm_start continues",
+        model.set_params(hidden=(4,)).fit,
+        data.X,
+        data.y,
+        qid=data.qid,
+    )
 
 
 def test_warm_start_goes_on(data):

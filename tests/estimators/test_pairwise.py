@@ -114,7 +114,6 @@ def test_mq2008_five_folds(model, shared_data):
     for fold in range(5):
         training, test = [parts[(fold + k) % 5] for k in range(3)], parts[(fold + 4) % 5]
         X, y = np.vstack([p.X for p in training]), np.concatenate([p.y for p in training])
-        qid = np.concatenate([p.qid for p in training])
-        scores = clone(model).fit(X, y, qid=qid).predict(test.X)
+        scores = clone(model).fit(X, y, qid=np.concatenate([p.qid for p in training])).predict(test.X)
         values.append(evaluate("map", test.y, scores, qid=test.qid, convention="letor4").mean)
     assert np.mean(values) >= 0.47

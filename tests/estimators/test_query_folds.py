@@ -51,8 +51,11 @@ def test_query_folds_equal_those_of_the_cv_ranker():
 
 
 def test_refusals():
-    message = r"qid: expected the query of each row, got none; call sklearn\.set_config"
-    rejected(message, next, QueryKFold(3).split(DATA.X))
+    rejected(
+        r"qid: expected the query of each row, got none; call sklearn\.set_config",
+        next,
+        QueryKFold(3).split(DATA.X),
+    )
     rejected("n_splits=31: expected 2 to 30, one per query", next, QueryKFold(31).split(DATA.X, qid=DATA.qid))
     assert len(list(QueryKFold(30).split(DATA.X, qid=DATA.qid))) == 30
     rejected("n_splits=1: expected an integer", QueryKFold, 1)
@@ -126,6 +129,7 @@ def test_each_fold_is_scaled_by_its_training_part(scale):
     X[7, 0], X[155, 2] = 1e4, -1e5
     model = StructuralRankerCV("map", Cs=[0.1, 1.0], cv=3, scale=scale, tol=1e-6).fit(X, DATA.y, qid=DATA.qid)
     for j, C in enumerate(model.Cs_):
-        one = SVMMap(C=C, scale=scale, tol=1e-6)
-        scores = cross_val_score(one, X, DATA.y, cv=QueryKFold(3), params={"qid": DATA.qid})
+        scores = cross_val_score(
+            SVMMap(C=C, scale=scale, tol=1e-6), X, DATA.y, cv=QueryKFold(3), params={"qid": DATA.qid}
+        )
         np.testing.assert_allclose(model.scores_[:, j].reshape(3, 10).mean(axis=1), scores, atol=6e-3)

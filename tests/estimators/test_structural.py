@@ -266,8 +266,13 @@ def test_labels_without_a_constraint(y, options, message):
 
 def test_grades_below_one_are_no_matter_of_relevance():
     for model in (SVMNDCG(), StructuralRanker("ndcg@3"), LambdaRank()):
-        message = r"\(labels of 0 and less count the same\); .*check the labels and qid"
-        rejected(message, model.fit, X, -np.abs(Y) - 1.0, qid=QID)
+        rejected(
+            r"\(labels of 0 and less count the same\); .*check the labels and qid",
+            model.fit,
+            X,
+            -np.abs(Y) - 1.0,
+            qid=QID,
+        )
     # grades divided by their maximum: only the highest are relevant
     grades = np.arange(len(Y)) % 4 / 3
     with pytest.warns(UserWarning, match="labels are fractions up to 1, .* pass relevance=0.333333 if"):

@@ -37,8 +37,9 @@ def test_displays_of_scikit_learn_draw_it():
     from sklearn.inspection import DecisionBoundaryDisplay, PartialDependenceDisplay
 
     X = pd.DataFrame(DATA.X, columns=NAMES)
-    model = SVMMap(C=10).fit(X, DATA.y, qid=DATA.qid)
-    display = PartialDependenceDisplay.from_estimator(as_regressor(model), X, ["age"], ax=Figure().subplots())
+    display = PartialDependenceDisplay.from_estimator(
+        as_regressor(SVMMap(C=10).fit(X, DATA.y, qid=DATA.qid)), X, ["age"], ax=Figure().subplots()
+    )
     assert display.axes_[0, 0].get_xlabel() == "age"
 
     plane = SVMMap(C=10).fit(DATA.X[:, :2], DATA.y, qid=DATA.qid)

@@ -52,8 +52,9 @@ def trial(check, monkeypatch, tmp_path, argv):
     (tmp_path / "experiments" / "trial.py").write_text(SCRIPT)
 
     def trial(value: float, now: str, options: str = "") -> int:
-        record = {"cpu_seconds": 7, "rows": [{"name": "a", "MAP": value}]}
-        (results / "trial" / "trial.json").write_text(json.dumps(record))
+        (results / "trial" / "trial.json").write_text(
+            json.dumps({"cpu_seconds": 7, "rows": [{"name": "a", "MAP": value}]})
+        )
         (results / "trial" / "trial.md").write_text(
             f"# T\n\n`python experiments/trial.py --map {now}`\n\n7 seconds of processor time, at commit abcdef12.\n\n"
             f"| name | MAP | CPU |\n| - | - | - |\n|  a | {value} | 3 |\n"

@@ -144,8 +144,13 @@ def test_a_version_that_takes_the_wrong_branch_is_checked_on_what_matches():
     with pytest.warns(UserWarning, match="3.2 to 3.7 sends a document that a feature does not match"):
         content = export_model(model, "opensearch", engine_version="3.5")
     for unset, off in ((0.0, False), (np.nan, True)):
-        X = np.array([[1.0, 0], [unset, 0], [0.0, 0], [2.0, 0]])
-        result = check_export(content, model, "opensearch", X, engine_version="3.5")
+        result = check_export(
+            content,
+            model,
+            "opensearch",
+            np.array([[1.0, 0], [unset, 0], [0.0, 0], [2.0, 0]]),
+            engine_version="3.5",
+        )
         assert (result.difference > 0.5) == off
 
 
@@ -188,8 +193,9 @@ def test_what_the_check_refuses():
     seconds[:, 0] = 1.7e9 + np.arange(40)
     model = SVMMap(C=1.0, scale="minmax").fit(seconds, np.arange(40) % 10 > 4, qid=np.arange(40) // 10)
     for to in ("solr", "opensearch"):
-        expected = r"values that float32 can tell apart, got 1700000000.0 to 1700000039.0"
-        rejected(expected, export_model, model, to)
+        rejected(
+            r"values that float32 can tell apart, got 1700000000.0 to 1700000039.0", export_model, model, to
+        )
     for options, message in (
         ({"to": "json", "engine_version": "3"}, "engine_version='3': expected none for json"),
         ({"to": "opensearch", "engine_version": "new"}, "expected numbers with dots"),

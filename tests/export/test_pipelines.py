@@ -87,8 +87,11 @@ def test_missing_values_count_as_the_imputer_says():
     ],
 )
 def test_other_steps_are_refused_by_name(step, name):
-    model = fitted(step, data=HOLES if name == "simpleimputer" else X)
-    rejected(f"pipeline step '{name}': expected", linear_form, model)
+    rejected(
+        f"pipeline step '{name}': expected",
+        linear_form,
+        fitted(step, data=HOLES if name == "simpleimputer" else X),
+    )
 
 
 def test_scaling_within_queries_is_refused():

@@ -217,8 +217,9 @@ def test_names_and_step_functions_say_what_the_weights_do():
 
 
 def test_names_of_a_frame_are_kept():
-    frame = pytest.importorskip("pandas").DataFrame({"a": [0.0, 1.0], "b": [0.0, 4.0]})
-    binned = BinnedFeatures(2).fit(frame)
+    binned = BinnedFeatures(2).fit(
+        pytest.importorskip("pandas").DataFrame({"a": [0.0, 1.0], "b": [0.0, 4.0]})
+    )
     assert binned.get_feature_names_out().tolist() == ["a>-inf", "a>0.5", "b>-inf", "b>2"]
     assert [step.name for step in binned.step_functions(np.ones(4))] == ["a", "b"]
 

@@ -174,8 +174,13 @@ def test_more_features_than_memory_are_refused_before_allocation(monkeypatch):
         (LambdaRank(), 241),
         (LambdaRank(hidden=(4,)), 550),
     ):
-        expected = rf"^X: training on 2147483647 features needs at least {size} GB"
-        rejected(expected, model.fit, X, [1, 0, 1, 0], qid=["a", "b", "a", "b"])
+        rejected(
+            rf"^X: training on 2147483647 features needs at least {size} GB",
+            model.fit,
+            X,
+            [1, 0, 1, 0],
+            qid=["a", "b", "a", "b"],
+        )
     # what the message says to do, of a narrower matrix: SciPy would hold three numbers for each column
     X = sparse.csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 2], [3, 10**6 - 2, 5])), shape=(4, 10**6))
     used = X[:, np.unique(X.indices)]

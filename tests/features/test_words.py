@@ -77,8 +77,9 @@ def test_coverage_against_its_definition(thresholds):
         ]
         assert sorted(found) == sorted(shared)
         for d in range(n):
-            own = c.doc_elements[c.doc_start[d] : c.doc_start[d + 1]]
-            assert sorted(own) == [e for e in range(len(found)) if d in found[e][1:]]
+            assert sorted(c.doc_elements[c.doc_start[d] : c.doc_start[d + 1]]) == [
+                e for e in range(len(found)) if d in found[e][1:]
+            ]
 
 
 def test_benefits_are_sums_over_thresholds():

@@ -84,8 +84,9 @@ class Client:
         return answer
 
     def show(self, request_id="r", key="e", rankings=RANKINGS, **more):
-        body = {"request_id": request_id, "rankings": rankings, **more}
-        return self.call("POST", f"/v1/experiments/{key}/show", body)
+        return self.call(
+            "POST", f"/v1/experiments/{key}/show", {"request_id": request_id, "rankings": rankings, **more}
+        )
 
     def calls(self, method, path, bodies):
         """Make many calls at once; return their JSON."""

@@ -30,8 +30,9 @@ def free_port():
 @contextlib.contextmanager
 def demo_process():
     """Yield the address of the demo, which must end without an error when interrupted."""
-    command = [sys.executable, DEMO, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
+    with subprocess.Popen(
+        [sys.executable, DEMO, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as demo:
         try:
             yield re.search(r"http://127\.0\.0\.1:\d+/demo", demo.stdout.readline())[0]
         finally:

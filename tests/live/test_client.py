@@ -145,8 +145,7 @@ def test_the_snippet_sends_clicks_until_they_are_taken(status, tmp_path):
         server.page = PAGE
         flags = [flag for flag in FLAGS if "virtual-time" not in flag]
         flags += ["--virtual-time-budget=9000", f"--user-data-dir={tmp_path / 'p'}", "--dump-dom"]
-        command = [BROWSER, *flags, server.url + "/"]
-        subprocess.run(command, capture_output=True, check=True, timeout=300)
+        subprocess.run([BROWSER, *flags, server.url + "/"], capture_output=True, check=True, timeout=300)
         sent = [json.loads(body)["events"] for _, _, body in server.asked]
         kinds = {headers["Content-Type"] for _, headers, _ in server.asked}
     assert kinds == {"text/plain"}

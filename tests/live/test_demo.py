@@ -16,8 +16,9 @@ from tests.live.processes import DEMO, demo_process, wait_until
 def test_a_taken_port_is_told_in_one_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        command = [sys.executable, DEMO, "--port", str(port)]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = subprocess.run(
+            [sys.executable, DEMO, "--port", str(port)], capture_output=True, text=True, check=False
+        )
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.count("\n") == 1
     assert f"got {port} (address already in use)" in found.stderr
@@ -33,8 +34,9 @@ def test_visitors_decide_for_the_learned_ranker_and_their_clicks_train_another()
                 return answer.read().decode()
 
         def report(key):
-            url = address.replace("/demo", f"/v1/experiments/{key}/report")
-            with urllib.request.urlopen(url, timeout=300) as answer:
+            with urllib.request.urlopen(
+                address.replace("/demo", f"/v1/experiments/{key}/report"), timeout=300
+            ) as answer:
                 return json.load(answer)
 
         def token():  # none where a list was not on disk in time, on a busy machine

@@ -457,8 +457,9 @@ print(own.text().decode())
 def test_gauges_of_a_worker_that_was_killed_are_gone_and_its_counters_stay(tmp_path):
     def run(how):
         environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
-        command = [sys.executable, "-c", WORKER, how]
-        return subprocess.run(command, env=environment, capture_output=True, text=True).stdout
+        return subprocess.run(
+            [sys.executable, "-c", WORKER, how], env=environment, capture_output=True, text=True
+        ).stdout
 
     for _ in range(2):
         assert run("dies") == ""

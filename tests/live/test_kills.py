@@ -63,8 +63,7 @@ class Load:
         while not self._stop.is_set():
             request = f"{k}-{n}"
             n += 1
-            body = {"request_id": request, "rankings": RANKINGS}
-            answer = self._call("/v1/experiments/e/show", body)
+            answer = self._call("/v1/experiments/e/show", {"request_id": request, "rankings": RANKINGS})
             if answer is None or answer["token"] is None:
                 continue
             self.shown[request] = answer

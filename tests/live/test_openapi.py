@@ -23,8 +23,9 @@ def engine(request):
 
 @pytest.fixture
 def client(open_client):
-    engines = {"shop": {"kind": "opensearch", "url": "http://engine/shop/_search"}}
-    with open_client(engines=engines) as started:
+    with open_client(
+        engines={"shop": {"kind": "opensearch", "url": "http://engine/shop/_search"}}
+    ) as started:
         started.search_by(engine)
         yield started
 

@@ -57,8 +57,9 @@ PAGES = {
 @pytest.mark.parametrize(("width", "scheme"), [(390, DARK), (1200, LIGHT)])
 def test_pages_in_a_browser(name, width, scheme, tmp_path):
     make, charts, title = PAGES[name]
-    text = make().replace("<body>", '<body><p hidden style="stroke: var(--s0)">')
-    found = seen(text, tmp_path, width, scheme)
+    found = seen(
+        make().replace("<body>", '<body><p hidden style="stroke: var(--s0)">'), tmp_path, width, scheme
+    )
     assert (found["title"], found["charts"]) == (title, charts)
     if "hostile" in name or name == "overview":
         assert EVIL in found["text"]

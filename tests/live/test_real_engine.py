@@ -450,8 +450,7 @@ def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
         locations = "\n".join(re.findall(r"^    location .*?^    }$", page, flags=re.M | re.S))
         with nginx(locations.replace("127.0.0.1:8808", f"127.0.0.1:{started[0].port}")) as http:
             public = {"host": "live.example.org", "origin": "https://shop.example.org"}
-            click = {"events": [{"token": token, "place": 1}]}
-            answer = http.post("/v1/clicks", json=click, headers=public)
+            answer = http.post("/v1/clicks", json={"events": [{"token": token, "place": 1}]}, headers=public)
             assert answer.json()["accepted"] == 1, answer.json()
             assert answer.headers["access-control-allow-origin"] == public["origin"]
             assert http.get("/client.js", headers=public).status_code == 200

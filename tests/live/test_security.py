@@ -404,8 +404,9 @@ def test_who_only_reads_cannot_send_clicks(keyed):
     client.call("POST", f"{ONE}/state", {"to": "running"}, headers=of["admin"])
 
     def show(name):
-        body = {"request_id": name, "rankings": RANKINGS}
-        return client.call("POST", f"{ONE}/show", body, headers=of["show"])[1]["token"]
+        return client.call(
+            "POST", f"{ONE}/show", {"request_id": name, "rankings": RANKINGS}, headers=of["show"]
+        )[1]["token"]
 
     token = show("r1")
     assert ubi_tokens(client, of["read"]) == ubi_tokens(client, of["admin"]) == set()
@@ -505,8 +506,12 @@ def test_nothing_personal_is_in_the_file(client):
     for k in range(10):
         body = {"request_id": f"session-8472-q{k}", "rankings": RANKINGS, **told}
         _, shown = client.call("POST", f"{ONE}/show", body, headers=headers)
-        click = {"events": [{"token": shown["token"], "place": 1}]}
-        assert client.call("POST", "/v1/clicks", click, headers=headers)[0] == 200
+        assert (
+            client.call(
+                "POST", "/v1/clicks", {"events": [{"token": shown["token"], "place": 1}]}, headers=headers
+            )[0]
+            == 200
+        )
     path = client.service.settings.sqlite_path
     kept = b"".join(p.read_bytes() for p in path.parent.glob(path.name + "*"))
     assert b"d19" in kept  # the documents are there, and so would be the rest
@@ -516,8 +521,7 @@ def test_nothing_personal_is_in_the_file(client):
 
 
 def test_engines_come_from_the_configuration_file_only(open_client):
-    engines = {"main": {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop"}}
-    with open_client(engines=engines) as client:
+    with open_client(engines={"main": {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop"}}) as client:
 
         def put(given):
             return client.call("PUT", ONE, {"rankers": ["prod", "new"], "engines": given})[0]
@@ -653,5 +657,7 @@ def test_headers_that_do_not_end_are_cut_off(serve):
         assert sent < 20_000_000  # what systems keep on the way
     served.create()
     rankings = {name: [f"{'d' * 200}{k}" for k in range(500)] for name in ("prod", "new")}
-    body = {"request_id": "r", "rankings": rankings}
-    assert served.call("POST", "/v1/experiments/e/show", body)[1]["serve"] == "interleaved"
+    assert (
+        served.call("POST", "/v1/experiments/e/show", {"request_id": "r", "rankings": rankings})[1]["serve"]
+        == "interleaved"
+    )

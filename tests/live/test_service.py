@@ -235,8 +235,9 @@ def test_another_ranker_is_another_revision(open_client):
     with open_client(engines=engines) as client:
 
         def revision(new, **more):
-            engines = {"prod": {"engine": "shop"}, "new": new}
-            return client.create(state="draft", engines=engines, **more)["revision"]
+            return client.create(state="draft", engines={"prod": {"engine": "shop"}, "new": new}, **more)[
+                "revision"
+            ]
 
         boosted = {"engine": "shop", "body": {"boost": 2}}
         assert revision(boosted) == 1
@@ -448,8 +449,9 @@ def test_a_bandit_spreads_while_outcomes_are_out_and_a_search_keeps_its_rankers(
     client.create(kind="bandit", rankers=list("abcde"), policy=policy, horizon=1000, length=3)
 
     def assigned(k, **context):
-        body = {"request_id": f"r{k}", "context": context}
-        return client.call("POST", "/v1/experiments/e/assign", body)[1]["rankers"]
+        return client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}", "context": context})[
+            1
+        ]["rankers"]
 
     first = [assigned(k) for k in range(40)]
     pairs = Counter(tuple(sorted(pair)) for pair in first)

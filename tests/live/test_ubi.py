@@ -138,8 +138,12 @@ def test_with_the_service_itself(client, tmp_path):
     client.create(log_query=True)
     lists = [client.show(f"r{k}", query=f"q{k % 3}")[1] for k in range(6)]
     for k, one in enumerate(lists):
-        given = event(query_id=one["token"], document=one["documents"][k])
-        assert client.call("POST", "/v1/ubi/events", given)[1]["accepted"] == 1
+        assert (
+            client.call("POST", "/v1/ubi/events", event(query_id=one["token"], document=one["documents"][k]))[
+                1
+            ]["accepted"]
+            == 1
+        )
     bought = event("purchase", query_id=lists[0]["token"], document=lists[0]["documents"][0])
     status, found = client.call("POST", "/v1/ubi/events", [bought, event("view")])
     assert (status, found["ignored"], found["accepted"]) == (200, 2, 0)

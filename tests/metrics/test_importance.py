@@ -55,8 +55,7 @@ def test_rows_in_any_order():
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_keep_names_and_ids(frame):
-    made = frame({"a": X[:, 0], "qid": qid, "b": X[:, 1]})
-    found = permutation_importance(First(), made, y, n_repeats=2)
+    found = permutation_importance(First(), frame({"a": X[:, 0], "qid": qid, "b": X[:, 1]}), y, n_repeats=2)
     assert found.names == ("a", "b")
     alone = permutation_importance(First(), X[:, :2], y, qid=qid, n_repeats=2)
     assert np.array_equal(found.losses, alone.losses)

@@ -125,8 +125,11 @@ def test_feedback_that_is_missing_is_a_stated_policy(tmp_path):
 
 
 def test_a_line_without_its_record_is_an_error(tmp_path):
-    path = write(tmp_path, LINE, {"clicks": [{"rank": 1}]}, LINE)
-    rejected(r"log\.jsonl:2: expected the key 'shown', got none; log Shown.to_json", read_log, path)
+    rejected(
+        r"log\.jsonl:2: expected the key 'shown', got none; log Shown.to_json",
+        read_log,
+        write(tmp_path, LINE, {"clicks": [{"rank": 1}]}, LINE),
+    )
 
 
 @pytest.mark.parametrize("lines", [[], [""], [{"shown": RECORD}]])
@@ -144,8 +147,9 @@ def test_other_bytes_are_refused(tmp_path):
 
 def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "_BLOCK", 100)
-    path = write(tmp_path, *[LINE] * 9, {"shown": RECORD, "clicks": 0}, LINE)
-    rejected(r"log\.jsonl:10: clicks", read_log, path)
+    rejected(
+        r"log\.jsonl:10: clicks", read_log, write(tmp_path, *[LINE] * 9, {"shown": RECORD, "clicks": 0}, LINE)
+    )
     assert len(read_log(write(tmp_path, *[LINE] * 9)).impressions) == 9
 
 

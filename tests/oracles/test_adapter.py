@@ -113,8 +113,11 @@ def test_bad_answers_while_training_name_the_example():
     rejected(r"example 1: loss: expected a finite value >= 0, got -0\.5", negative.cut, np.zeros(4))
     worst = Broken(loss_augmented_argmax=lambda w, x, y_true: 1)
     w = np.array([5.0, 0.0, 0.0, 5.0])
-    message = r"example 0: loss_augmented_argmax: .* that is 4 below the true one"
-    rejected(message, StructuredProblem(worst, X, Y).cut, w)
+    rejected(
+        r"example 0: loss_augmented_argmax: .* that is 4 below the true one",
+        StructuredProblem(worst, X, Y).cut,
+        w,
+    )
     worst.exact = False
     problem = StructuredProblem(worst, X, Y)
     assert not problem.exact

@@ -274,8 +274,7 @@ def test_estimated_primal_never_falls_below_the_dual(separation, solver, C):
     """The inequality holds at each pass, because queries keep the outputs that were found."""
     problem = problem_of(np.random.default_rng(11), 12, separation)
     points = []
-    options = Options(tol=1e-4, max_passes=300, callback=points.append)
-    fit = TRAINERS[solver].fit(problem, C, options, Start())
+    fit = TRAINERS[solver].fit(problem, C, Options(tol=1e-4, max_passes=300, callback=points.append), Start())
     assert not fit.certified
     assert fit.converged
     assert len(points) > 1

@@ -103,8 +103,9 @@ def test_curvature_is_the_derivative_of_the_gradient(oracle, size, shift):
     scores[[5, 25]] += shift
     separator = oracle.bind(y, offsets)
     hessian = np.array([-curve(separator, scores, unit, offsets) for unit in np.eye(30)])
-    expected = approx_fprime(scores, lambda s: -separate(separator, s, offsets)[1], 1e-6)
-    assert hessian == pytest.approx(expected, abs=2e-6)
+    assert hessian == pytest.approx(
+        approx_fprime(scores, lambda s: -separate(separator, s, offsets)[1], 1e-6), abs=2e-6
+    )
     assert hessian == pytest.approx(hessian.T, abs=1e-12)
     assert np.linalg.eigvalsh(hessian).min() > -1e-12
     assert hessian.sum(axis=0) == pytest.approx(0.0, abs=1e-12)

@@ -117,8 +117,7 @@ def test_empty_figures_are_valid_html(piece):
 
 
 def test_signs_of_cells_are_written():
-    text = pages.draw(figures.Matrix([[2.0, -1.0, 0.01]], "t"))
-    assert re.findall(r">([+−])<", text) == ["+", "−"]
+    assert re.findall(r">([+−])<", pages.draw(figures.Matrix([[2.0, -1.0, 0.01]], "t"))) == ["+", "−"]
     assert re.findall(r">([+−])<", pages.draw(figures.Matrix([[2.0, 1.0]], "t"))) == []
 
 

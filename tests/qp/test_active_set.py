@@ -111,8 +111,7 @@ def test_kkt_on_degenerate_input_at_all_scales_and_from_the_optimum(problem):
 def test_many_groups():
     rng = np.random.default_rng(4)
     n_groups, m = 300, 25
-    sizes = rng.integers(0, 9, size=n_groups)
-    group = rng.permutation(np.repeat(np.arange(n_groups), sizes))
+    group = rng.permutation(np.repeat(np.arange(n_groups), rng.integers(0, 9, size=n_groups)))
     G, loss = rng.normal(size=(len(group), m)) + 0.2, rng.random(len(group))
     for C in (1e-2, 1.0, 1e3):
         cap = C * rng.dirichlet(np.ones(n_groups))

@@ -179,8 +179,11 @@ def test_the_checksums_of_the_readme(shared_data):
 
 
 def test_letor_and_store(tmp_path):
-    X = np.array([[1.0, 0, 3], [1, 5, 0], [1, 0, 0], [1, 2, 2], [1, 0, 0]])
-    data = QueryData.from_arrays(X, [2, 0, 0, 1, 1], ["a", "a", "b", "c", "c"])
+    data = QueryData.from_arrays(
+        np.array([[1.0, 0, 3], [1, 5, 0], [1, 0, 0], [1, 2, 2], [1, 0, 0]]),
+        [2, 0, 0, 1, 1],
+        ["a", "a", "b", "c", "c"],
+    )
     write_letor(data, tmp_path / "t.gz")
     write_store(data, tmp_path / "t.store")
     for name, kind in (("t.gz", "letor"), ("t.store", "store")):

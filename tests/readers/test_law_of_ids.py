@@ -360,8 +360,9 @@ def check_numbers(seed, folder, n_doors):
         columns = {"qid": numbers_of(kind, values), "label": [0.0] * len(values), "x": [1.0] * len(values)}
         parquet.write_table(pa.table(columns), folder / "parts" / f"{k}.parquet", row_group_size=2)
     mixed = [float(w) if abs(int(w)) < 2**53 and rng.random() < 0.3 else int(w) for w in words]
-    lines = "".join(json.dumps({"qid": one, "label": 0, "x": 1}) + "\n" for one in mixed)
-    (folder / "t.jsonl").write_text(lines)
+    (folder / "t.jsonl").write_text(
+        "".join(json.dumps({"qid": one, "label": 0, "x": 1}) + "\n" for one in mixed)
+    )
     rows = {"qid": pd.Series(mixed, dtype=object), "label": [0] * len(words), "x": [1] * len(words)}
     parts_of = folder / "parts"
     reads = [
@@ -398,8 +399,9 @@ def test_the_same_rows_give_the_same_ids_through_every_door(tmp_path, check, see
 
 @pytest.mark.parametrize("values", [[0.5, 2**53 + 1], [1, 0.25, None, 2**70]])
 def test_integers_beside_fractions_are_one_feature(tmp_path, values):
-    lines = "".join(json.dumps({"qid": 1, "label": 0, "x": one}) + "\n" for one in values)
-    (tmp_path / "t.jsonl").write_text(lines)
+    (tmp_path / "t.jsonl").write_text(
+        "".join(json.dumps({"qid": 1, "label": 0, "x": one}) + "\n" for one in values)
+    )
     words = "".join(f"1,0,{'' if one is None else one}\n" for one in values)
     (tmp_path / "t.csv").write_text("qid,label,x\n" + words)
     both = [read_csv(tmp_path / name, fill=-1.0).X.ravel().tolist() for name in ("t.jsonl", "t.csv")]

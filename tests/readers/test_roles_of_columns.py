@@ -255,8 +255,11 @@ def test_gaps_in_labels_that_are_not_needed(tmp_path):
 
 def test_missing_and_float_ids_of_judgments_and_runs():
     for docno in ([None, "x"], [GAP, 2.0], [b"a", b"b"], [1.5, 2.0]):
-        frame = pd.DataFrame({"qid": ["a", "a"], "docno": docno, "score": [2.0, 1.0]})
-        refused("column 'docno': expected the id of a document, got", Run.from_frame, frame)
+        refused(
+            "column 'docno': expected the id of a document, got",
+            Run.from_frame,
+            pd.DataFrame({"qid": ["a", "a"], "docno": docno, "score": [2.0, 1.0]}),
+        )
         with pytest.raises(BadInput, match=r"docid\[\d\]: expected the id of a document, got"):
             Run.from_arrays(["a", "a"], docno, [2.0, 1.0])
         with pytest.raises(BadInput, match=r"docid\[\d\]: expected an int or a string, got"):

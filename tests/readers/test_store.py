@@ -255,8 +255,9 @@ def test_a_store_without_checksums_opens_and_check_says_so(tmp_path):
 @pytest.mark.parametrize("options", [{}, {"sparse": True}, {"dtype": np.float32}, {"n_features": 9}])
 @pytest.mark.parametrize("docid", [True, False])
 def test_conversion_equals_reading(tmp_path, block, options, docid):
-    data = made(np.random.default_rng(9), ids=["3", "1", "4", "15", "9", "x"], docid=docid)
-    write_letor(data, tmp_path / "a.txt")
+    write_letor(
+        made(np.random.default_rng(9), ids=["3", "1", "4", "15", "9", "x"], docid=docid), tmp_path / "a.txt"
+    )
     convert_letor(tmp_path / "a.txt", tmp_path / "a.store", block_bytes=block, **options)
     assert_same(open_store(tmp_path / "a.store"), read_letor(tmp_path / "a.txt", **options))
 

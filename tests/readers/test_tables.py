@@ -60,8 +60,9 @@ def test_columns_are_found_by_name_and_files_read_in_order(tmp_path):
 def test_ids_of_every_kind_and_rows_that_are_apart(tmp_path):
     ids = ["x", "y", "x", "z", "y", "x"]
     for k, column in enumerate((pa.array(ids), pa.array(ids).dictionary_encode())):
-        path = write(tmp_path / f"{k}.parquet", qid=column, label=[0, 1, 2, 0, 1, 0], f=np.arange(6.0))
-        data = read_parquet(path)
+        data = read_parquet(
+            write(tmp_path / f"{k}.parquet", qid=column, label=[0, 1, 2, 0, 1, 0], f=np.arange(6.0))
+        )
         assert data.query_ids.tolist() == ["x", "y", "z"]
         np.testing.assert_array_equal(data.X.ravel(), [0, 2, 5, 1, 4, 3])
         np.testing.assert_array_equal(data.order, [0, 2, 5, 1, 4, 3])
@@ -83,12 +84,17 @@ def test_a_store_is_written_in_pieces(tmp_path, monkeypatch, dtype):
 
 
 def test_numbers_of_other_types(tmp_path):
-    path = write(tmp_path / "t.parquet", qid=[1, 1], label=[True, False], i=[1, 2], o=[True, False])
-    data = read_parquet(path)
+    data = read_parquet(
+        write(tmp_path / "t.parquet", qid=[1, 1], label=[True, False], i=[1, 2], o=[True, False])
+    )
     assert data.X.dtype == np.float64
     np.testing.assert_array_equal(data.X, [[1, 1], [2, 0]])
-    half = write(tmp_path / "h.parquet", qid=[1], label=[0], f=np.array([1.5], dtype=np.float16))
-    assert read_parquet(half).X.dtype == np.float32
+    assert (
+        read_parquet(
+            write(tmp_path / "h.parquet", qid=[1], label=[0], f=np.array([1.5], dtype=np.float16))
+        ).X.dtype
+        == np.float32
+    )
 
 
 def test_truth_values_and_whole_ids_are_numbers_in_every_form(tmp_path):
@@ -247,8 +253,11 @@ def test_numbers_of_rows_that_pandas_writes_are_no_feature(tmp_path, columns):
     if columns:
         frame.insert(0, columns, range(4))
     frame.to_csv(tmp_path / "a.csv", index=not columns)
-    message = f"a.csv: expected names for all columns, got '{columns}' for column 1, as pandas writes"
-    refused(message, read_csv, tmp_path / "a.csv")
+    refused(
+        f"a.csv: expected names for all columns, got '{columns}' for column 1, as pandas writes",
+        read_csv,
+        tmp_path / "a.csv",
+    )
     assert read_csv(tmp_path / "a.csv", features=["bm25"]).X.tolist() == [[3.0], [1.0], [2.0], [2.5]]
     if columns:
         frame.to_parquet(tmp_path / "a.parquet")

@@ -147,8 +147,12 @@ def test_ranks_that_contradict_scores_are_told_and_may_count(write, score):
         return
     with pytest.warns(UserWarning, match="contradicts the order of the scores on 2 of 3 topics"):
         assert as_dict(arranged(read_run(path))) == slow_run("\n".join(lines))
-    message = "expected an integer as rank of 'd' of topic '1', got something else"
-    refused(message, read_run, write(b"1 Q0 d first 1 tag"), by="rank")
+    refused(
+        "expected an integer as rank of 'd' of topic '1', got something else",
+        read_run,
+        write(b"1 Q0 d first 1 tag"),
+        by="rank",
+    )
 
 
 def test_duplicates_by_policy(write):

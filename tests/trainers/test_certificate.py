@@ -86,8 +86,7 @@ def test_the_last_entry_is_the_result_for_an_oracle_that_forgets(solver):
         separator = Forgetful(get_oracle("map").bind(y, offsets), seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            problem = RankingProblem(X, offsets, separator)
-            fit = train(problem, 10.0, solver=solver, max_passes=3 + seed % 7)
+            fit = train(RankingProblem(X, offsets, separator), 10.0, solver=solver, max_passes=3 + seed % 7)
         assert np.isfinite(fit.primal)
         assert fit.primal >= fit.dual * (1 - 1e-9)
         assert not fit.certified
@@ -162,8 +161,13 @@ def test_options_are_checked_before_anything_is_done(options, message):
 
 
 def test_newton_needs_a_second_derivative():
-    message = r"solver='newton': expected .* losses without a second derivative; use one of"
-    refused(message, train, make_problem("map"), 1.0, solver="newton")
+    refused(
+        r"solver='newton': expected .* losses without a second derivative; use one of",
+        train,
+        make_problem("map"),
+        1.0,
+        solver="newton",
+    )
 
 
 @pytest.mark.parametrize("option", [{"stabilise": False}, {"qp": "cvxpy"}])

@@ -217,8 +217,13 @@ def test_auto_converges_on_features_of_any_scale(scale):
 def test_data_that_are_no_numbers_are_no_optimum(solver, all_queries):
     X, y, offsets = make_rows()
     X[offsets[:-1] if all_queries else [0]] = np.nan
-    message = "X: expected finite features, got a score that is not a number in row 0"
-    rejected(message, train, bind((X, y, offsets)), 1.0, solver=solver)
+    rejected(
+        "X: expected finite features, got a score that is not a number in row 0",
+        train,
+        bind((X, y, offsets)),
+        1.0,
+        solver=solver,
+    )
 
 
 @pytest.mark.parametrize("solver", ["frank_wolfe", "one_slack"])

@@ -194,8 +194,16 @@ def test_step_is_minus_the_gradient(loss, n_views):
     w = np.concatenate(view_weights(at, views, average=False))
 
     def value(flat):
-        parts = np.split(flat, views.starts[1:-1])
-        return objective(parts, columns, X[a] - X[b], y[a] - y[b], X[c] - X[d], loss=loss, lam=lam, mu=mu)
+        return objective(
+            np.split(flat, views.starts[1:-1]),
+            columns,
+            X[a] - X[b],
+            y[a] - y[b],
+            X[c] - X[d],
+            loss=loss,
+            lam=lam,
+            mu=mu,
+        )
 
     gradient = np.array([(value(w + h) - value(w - h)) / 2e-6 for h in 1e-6 * np.eye(9)])
     after = descend(

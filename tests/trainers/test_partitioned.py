@@ -63,8 +63,7 @@ def check_honest(fit, problem, C, tol=1e-3):
 @pytest.mark.parametrize("C", [0.1, 30.0])
 def test_the_optimum_of_one_machine_for_every_loss(loss, C):
     data = make_data()
-    fit = trained(data, [7, 8, 40], C, loss=loss, tol=1e-5)
-    check_honest(fit, bind(data, loss), C, 1e-5)
+    check_honest(trained(data, [7, 8, 40], C, loss=loss, tol=1e-5), bind(data, loss), C, 1e-5)
 
 
 @pytest.mark.parametrize("kind", ["float32", "csr", "wide csr", "compiled"])
@@ -87,8 +86,9 @@ def test_weights_of_queries():
     for loss in ("map", "pairs"):
         parts = SerialPartitions(split(data, [20, 30], loss, weights))
         for solver in ("partitioned", "one_slack"):
-            fit = train_partitioned(parts, 5.0, solver=solver, tol=1e-4)
-            check_honest(fit, bind(data, loss, weights), 5.0, 1e-4)
+            check_honest(
+                train_partitioned(parts, 5.0, solver=solver, tol=1e-4), bind(data, loss, weights), 5.0, 1e-4
+            )
 
 
 def test_the_same_bytes_again_and_for_any_number_of_threads(monkeypatch):
@@ -136,15 +136,17 @@ def corrupt(part, k, calls):
 @pytest.mark.parametrize("C", [1.0, 100.0])
 def test_bounds_hold_whatever_partitions_remember(happens, C):
     data = make_data(120)
-    parts = Faulty(split(data, [40, 60]), happens)
-    fit = train_partitioned(parts, C, solver="partitioned", tol=1e-3, max_passes=400)
+    fit = train_partitioned(
+        Faulty(split(data, [40, 60]), happens), C, solver="partitioned", tol=1e-3, max_passes=400
+    )
     check_honest(fit, bind(data), C)
 
 
 def test_cuts_take_over_where_rounds_bring_nothing():
     data = make_data(300, m=8, seed=3)
-    parts = Faulty(split(data, [100, 150]), wipe_all)
-    fit = train_partitioned(parts, 300.0, solver="partitioned", tol=1e-5, max_passes=500)
+    fit = train_partitioned(
+        Faulty(split(data, [100, 150]), wipe_all), 300.0, solver="partitioned", tol=1e-5, max_passes=500
+    )
     assert fit.solver == "one_slack"
     assert len(fit.history) == fit.n_passes
     check_honest(fit, bind(data), 300.0, 1e-5)
@@ -207,8 +209,12 @@ def test_short_queries_share_a_coordinate_where_planes_would_not_fit(monkeypatch
     parts = split(data, [70, 140])
     said = [part.describe(None) for part in parts]
     assert all(one.n_blocks < one.n_queries and one.planes >= 10 for one in said)
-    fit = train_partitioned(SerialPartitions(parts), 10.0, solver="partitioned", tol=1e-4)
-    check_honest(fit, bind(data), 10.0, 1e-4)
+    check_honest(
+        train_partitioned(SerialPartitions(parts), 10.0, solver="partitioned", tol=1e-4),
+        bind(data),
+        10.0,
+        1e-4,
+    )
 
 
 @pytest.mark.parametrize("size", [2, 8, 100])
@@ -240,8 +246,11 @@ def test_certificates_along_segments_where_rounds_bring_little():
     data = make_data(1100, m=20)
     borders = list(range(40, 1100, 40))
     seen, parts = [], Asked(split(data, borders, loss=PositionNDCG(5)))
-    fit = train_partitioned(parts, 300.0, solver="partitioned", tol=1e-3, callback=seen.append)
-    check_honest(fit, bind(data, PositionNDCG(5)), 300.0)
+    check_honest(
+        train_partitioned(parts, 300.0, solver="partitioned", tol=1e-3, callback=seen.append),
+        bind(data, PositionNDCG(5)),
+        300.0,
+    )
     first = parts.asked.index("along")
     assert "certify" in parts.asked[first:]
     assert "descend" not in parts.asked[first:]
@@ -260,8 +269,14 @@ def test_newton_over_partitions_is_newton_on_one_machine(loss):
     assert parts.asked.count("tangent") + parts.asked.count("curve") == fit.n_passes
     fits = list(fit_path_partitioned(parts, [1.0, 10.0], tol=1e-6))
     assert fits[1].primal == pytest.approx(alone.primal, rel=1e-6)
-    message = "solver='newton': expected a trainer that supports losses without a second"
-    rejected(message, trained, data, [30], 1.0, solver="newton")
+    rejected(
+        "solver='newton': expected a trainer that supports losses without a second",
+        trained,
+        data,
+        [30],
+        1.0,
+        solver="newton",
+    )
 
 
 def test_a_partition_made_anew_knows_its_curvature():
@@ -317,8 +332,12 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     refused(r"C was 30.0, is 10.0; name another file", fit, data, C=10.0)
     X = data[0].copy()
     X[data[2][40] : data[2][60]] *= 1.01
-    message = "expected the data for which it was written, got different data: the mean of column 0"
-    refused(message, fit, (X, *data[1:]), max_passes=10)
+    refused(
+        "expected the data for which it was written, got different data: the mean of column 0",
+        fit,
+        (X, *data[1:]),
+        max_passes=10,
+    )
     with pytest.raises(BadInput, match=r"requires solver='partitioned'"):
         trained(data, [40], 1.0, solver="one_slack", checkpoint=path)
     assert path.read_bytes() == kept

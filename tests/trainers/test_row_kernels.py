@@ -72,5 +72,8 @@ def test_only_wide_sparse_rows_say_which_features_a_query_touches():
 
 
 def test_another_sparse_format_is_refused_with_the_remedy():
-    message = r"X: expected a dense array or a CSR matrix, got format 'csc'; use X\.tocsr"
-    rejected(message, rows_of, sparse.csc_matrix(MATRIX.astype(float)))
+    rejected(
+        r"X: expected a dense array or a CSR matrix, got format 'csc'; use X\.tocsr",
+        rows_of,
+        sparse.csc_matrix(MATRIX.astype(float)),
+    )

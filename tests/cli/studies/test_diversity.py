@@ -84,8 +84,7 @@ def test_models_stand_first_and_labelled_methods_see_the_labels():
     result = compare_methods(FOUND, {"mine": model}, ["xquad"], k=2)
     assert list(result.chosen) == ["mine", "xquad"]
     np.testing.assert_array_equal(result.chosen["mine"][0], model.predict(FOUND.sets, 2)[0])
-    own = XQuAD(2).predict(FOUND.sets, labels=FOUND.labels)
-    np.testing.assert_array_equal(own, result.chosen["xquad"])
+    np.testing.assert_array_equal(XQuAD(2).predict(FOUND.sets, labels=FOUND.labels), result.chosen["xquad"])
 
 
 def test_sets_without_a_covered_subtopic():

@@ -305,8 +305,12 @@ def test_killed_twice_the_table_is_the_same(folder, tmp_path, capsys):
 
 def test_the_page_has_every_part_and_escapes(folder):
     measures = Measures(report=("map", "ndcg@10", "mrr"))
-    names = ["svm-map", "svm-roc", "best-feature", "acc", "lambdarank-net"]
-    results = run(find_folds(folder)[:2], names, [0.1, 1.0], measures=measures)
+    results = run(
+        find_folds(folder)[:2],
+        ["svm-map", "svm-roc", "best-feature", "acc", "lambdarank-net"],
+        [0.1, 1.0],
+        measures=measures,
+    )
     text = page(results, "<script>alert(1)</script>")
     assert "<script" not in text
     parts = "Result|map, roc against C|Differences by query"

@@ -190,8 +190,7 @@ def test_it_learns_what_there_is_to_learn():
 
 def test_a_model_ranks_new_runs_in_any_order_and_on_any_scale(made, model):
     pool = candidates(make(seed=9)[0])
-    other = candidates(make(seed=9)[0][::-1])
-    assert model.rank(other).docid.tolist() == model.rank(pool).docid.tolist()
+    assert model.rank(candidates(make(seed=9)[0][::-1])).docid.tolist() == model.rank(pool).docid.tolist()
     factor = np.repeat(2.0 ** np.arange(pool.n_topics), np.diff(pool.offsets))[:, None]
     np.testing.assert_allclose(model.predict(replace(pool, scores=pool.scores * factor)), model.predict(pool))
 

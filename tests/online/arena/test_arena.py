@@ -197,8 +197,9 @@ def test_matched_votes_pair_the_kth_of_either_order() -> None:
     assert found.at.tolist() == [3, 5]
     assert found.waiting == 2
     # means of questions; in the order in which they were completed
-    votes = votes_of("bc1 cb1 ab1 ab1 ba0 ba1 ba1 ac1", question=[0, 1, 2, 2, 3, 3, 3, 4])
-    found = comparisons(votes, "matched")
+    found = comparisons(
+        votes_of("bc1 cb1 ab1 ab1 ba0 ba1 ba1 ac1", question=[0, 1, 2, 2, 3, 3, 3, 4]), "matched"
+    )
     assert (found.first.tolist(), found.second.tolist(), found.at.tolist()) == ([1, 0], [2, 1], [3, 8])
     assert found.share.tolist() == pytest.approx([1 / 2, (1 + 1 / 3) / 2])
 
@@ -335,8 +336,9 @@ def test_one_order_alone_allows_no_verdict() -> None:
 
 def test_votes_sorted_by_winner_are_refused_unless_their_order_is_unknown() -> None:
     rows = votes_of("ab1 " * 60 + "ab0 " * 40)
-    message = r"look sorted by winner; give a column 'time' .*, or pass unordered=True"
-    refused(message, arena, rows, order="random")
+    refused(
+        r"look sorted by winner; give a column 'time' .*, or pass unordered=True", arena, rows, order="random"
+    )
     found = arena(rows, order="random", unordered=True)
     assert any("one look" in note for note in found.notes)
     # the order of the rows does not matter then

@@ -153,8 +153,9 @@ def test_forms_of_winners(tmp_path, cli) -> None:
     refused(
         "column 'winner_model_a': expected 0 or 1", read_votes, {**one_hot, "winner_model_a": [0, 2, 0, 0]}
     )
-    names = {"a": ["gpt-1", "gpt-1.0"], "b": ["gpt-1.0", "gpt-1"], "winner": ["gpt-1.0", "gpt-1.0"]}
-    assert read_votes(names).share.tolist() == [0.0, 1.0]
+    assert read_votes(
+        {"a": ["gpt-1", "gpt-1.0"], "b": ["gpt-1.0", "gpt-1"], "winner": ["gpt-1.0", "gpt-1.0"]}
+    ).share.tolist() == [0.0, 1.0]
     for word in ("0_1", "70%", "A>>B", "none"):
         refused("expected 'a', 'b', 'tie'", read_votes, {"a": ["x"], "b": ["y"], "winner": [word]})
 

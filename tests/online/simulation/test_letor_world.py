@@ -56,8 +56,11 @@ test_what_is_no_ranker_is_refused = rejections(
 
 
 def test_informative_features_vary_within_a_query() -> None:
-    X = np.array([[1.0, 5, 0, 1], [1, 5, 0, 2], [1, 6, 0, 2], [1, 6, 3, 2]])
-    data = QueryData.from_arrays(X, [0, 1, 0, 1], ["a", "a", "b", "b"])
+    data = QueryData.from_arrays(
+        np.array([[1.0, 5, 0, 1], [1, 5, 0, 2], [1, 6, 0, 2], [1, 6, 3, 2]]),
+        [0, 1, 0, 1],
+        ["a", "a", "b", "b"],
+    )
     # 0 is constant, 1 is constant within each query
     assert informative_features(data).tolist() == [2, 3]
 

@@ -74,8 +74,9 @@ def test_every_method_finds_the_better_ranker(data, method):
 
 
 def test_three_rankers_are_corrected_for_three_pairs(data):
-    scores = ideal_and_worse(data, 2.0, 0.1, 4.0)
-    log = simulated(data, scores, interleaving.TeamDraft(), 500, rankers=["b", "a", "c"])
+    log = simulated(
+        data, ideal_and_worse(data, 2.0, 0.1, 4.0), interleaving.TeamDraft(), 500, rankers=["b", "a", "c"]
+    )
     plain, holm, bh = (analyse(log, correction=c) for c in ("none", "holm", "bh"))
     assert [(pair.a, pair.b) for pair in holm.pairs] == [("b", "a"), ("b", "c"), ("a", "c")]
     assert holm.fixed_sample_winner == "a"
@@ -144,8 +145,7 @@ def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(many_s
 
 
 def test_bad_options_are_refused():
-    shown = Shown("magic", ("a",), 2, ((0,),))
-    log = ClickLog.of([Impression(shown, ())])
+    log = ClickLog.of([Impression(Shown("magic", ("a",), 2, ((0,),)), ())])
     for options, message in [
         ({"correction": "hope"}, "correction='hope': expected one of 'holm', 'bh', 'none'"),
         ({}, "method: expected one of .*balanced, .*team_draft.*, got 'magic'"),

@@ -178,8 +178,7 @@ def test_an_id_of_two_impressions_is_refused(tmp_path, other):
 
 
 def test_a_list_logged_before_its_clicks_is_one_impression(tmp_path):
-    shown = json.dumps({"shown": TEAMS.to_dict(), "impression": 7})
-    path = lines(tmp_path, shown, line(2, impression=7))
+    path = lines(tmp_path, json.dumps({"shown": TEAMS.to_dict(), "impression": 7}), line(2, impression=7))
     for log in (read_log(path), read_credits(path)):
         assert (log.n_missing_feedback, log.n_repeated, analyse(log).n_impressions) == (1, 0, 1)
     both_refuse(path, "one line", missing_feedback="no_click")
