@@ -136,14 +136,18 @@ def compare_text(folder: Path) -> str:
     """Return a comparison of six methods, more than a chart has lines for."""
     write_letor(make_ranking(30, 8, 4, random_state=1), folder / "rows.txt")
     folds = find_folds(folder / "rows.txt", n_folds=3)
-    methods = ["svm-map", "svm-roc", "svm-ndcg@10", "ranksvm", "acc2", "best-feature"]
-    return compare_page(run(folds, methods, [0.01, 1.0, 100.0]), EVIL)
+    return compare_page(
+        run(
+            folds,
+            ["svm-map", "svm-roc", "svm-ndcg@10", "ranksvm", "acc2", "best-feature"],
+            [0.01, 1.0, 100.0],
+        ),
+        EVIL,
+    )
 
 
 def demo_text(folder: Path) -> str:
-    parts = []
-    for seed in (0, 1):
-        parts.append(make_ranking(25, 8, 64, random_state=seed))
+    parts = [make_ranking(25, 8, 64, random_state=seed) for seed in (0, 1)]
     task = demo.Task(EVIL, EVIL, *parts, baselines={EVIL: parts[1].X[:, 0].astype(float)})
     (folder / "demo.html").write_text(demo.page(demo.run(task, n_jobs=1)))
     return (folder / "demo.html").read_text()

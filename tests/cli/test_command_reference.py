@@ -17,10 +17,9 @@ spec.loader.exec_module(commands)
 
 def with_option(option):
     """Return the commands that have an option."""
-    tree = typer.main.get_command(structsvm.cli.app)
     return [
         " ".join(words)
-        for words, command in commands.leaves(tree)
+        for words, command in commands.leaves(typer.main.get_command(structsvm.cli.app))
         if any(option in one.opts for one in command.params)
     ]
 

@@ -184,9 +184,12 @@ def test_em_of_reading_models_ends_where_it_is_stationary(log, model):
 
 
 def test_closed_forms_count_what_they_say():
-    session = [1, 1, 1, 2, 2, 2, 3, 3, 3]
     cells = ClickCells.from_arrays(
-        [1] * 9, [5, 6, 7, 6, 5, 7, 5, 6, 7], [1, 2, 3] * 3, [1, 1, 0, 0, 1, 0, 0, 0, 0], session=session
+        [1] * 9,
+        [5, 6, 7, 6, 5, 7, 5, 6, 7],
+        [1, 2, 3] * 3,
+        [1, 1, 0, 0, 1, 0, 0, 0, 0],
+        session=[1, 1, 1, 2, 2, 2, 3, 3, 3],
     )
     rows = {int(d): i for i, d in enumerate(cells.docid)}
     cascade = CascadeModel(prior=0).fit(cells).attraction_

@@ -132,8 +132,9 @@ def test_intervals_with_harvested_propensities_are_those_of_leaving_out_lists():
 def test_trust_bias_is_warned_about_and_corrected(simulated_log):
     alpha, beta = THETA * np.linspace(0.5, 0.9, 6), THETA * np.linspace(0.45, 0.02, 6)
     rng = np.random.default_rng(1)
-    options = {"n_queries": 200, "n_documents": 6, "attraction": (0.0, 1.0)}
-    cells, truth = simulated_log(rng, 60_000, THETA, trust=(alpha, beta), **options)
+    cells, truth = simulated_log(
+        rng, 60_000, THETA, trust=(alpha, beta), n_queries=200, n_documents=6, attraction=(0.0, 1.0)
+    )
     query, document, scores = candidates(truth, rng, noise=1.0)
     with pytest.warns(UserWarning, match=r"the log shows trust bias \(p ="):
         naive = evaluate_from_clicks(cells, query, document, scores, propensities=THETA)
@@ -321,8 +322,9 @@ def test_probabilities_of_a_ranker_that_draws_its_lists():
     rank = np.argsort(np.argsort(-NEW, axis=1), axis=1)
     surely = np.eye(6)[rank.ravel()]
     by_scores = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=4)
-    options = {"propensities": THETA, "k": 4}
-    found = evaluate_from_clicks(cells, *CANDIDATES[:2], surely, baseline=NEW.ravel(), **options)
+    found = evaluate_from_clicks(
+        cells, *CANDIDATES[:2], surely, baseline=NEW.ravel(), propensities=THETA, k=4
+    )
     assert found.dcg == pytest.approx(by_scores.dcg)
     assert found.over_baseline == pytest.approx((0, 0, 0), abs=1e-12)
     # half of each position for documents that the log does not know, which one more candidate stands for

@@ -57,8 +57,17 @@ def visits(rng):
         elif kind < 0.6 and number != "2":  # all at one time; the third query logs no impressions
             twice = documents[: rng.random() < 0.2]  # at two ranks
             for rank, document in enumerate(documents + twice, 1 + 5 * page):
-                team = ("new", "old")[int(rng.random() < 0.5)]
-                entries.append(event("impression", number, document, rank, team, **who, **stamp))
+                entries.append(
+                    event(
+                        "impression",
+                        number,
+                        document,
+                        rank,
+                        ("new", "old")[int(rng.random() < 0.5)],
+                        **who,
+                        **stamp,
+                    )
+                )
         else:
             ordinal = int(rng.integers(1, 9)) if rng.random() < 0.2 else None
             entries.append(event("click", number, documents[0], ordinal, **who, **stamp))

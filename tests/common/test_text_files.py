@@ -191,8 +191,7 @@ def test_a_decompression_bomb_is_refused_unless_allowed(name, kind, write, monke
     monkeypatch.setattr(files, "FREE_BYTES", 1 << 16)
     read, text, said = READERS[name]
     path = write(PACKERS[kind](text + b"\n" * 200_000 if name != "scores" else text * 100_000))
-    refused = rf"file: expected at most 200 times the size of this {kind} file .*max_exp"
-    rejected(refused, read, path)
+    rejected(rf"file: expected at most 200 times the size of this {kind} file .*max_exp", read, path)
     with files.allowing_expansion(np.inf):
         assert said(read(path))[:1] == said(read(write(text)))[:1]
     if name not in ("log", "scores", "names"):

@@ -51,8 +51,7 @@ def optimum(X, C, importance):
 def test_reaches_the_optimum_of_the_stated_objective(variant, C):
     X = DATA.X
     if variant in ("acc3", "acc4"):
-        method = {"acc3": "percentile", "acc4": "minmax"}[variant]
-        X = QueryScaler(method).fit_transform(X, qid=DATA.qid)
+        X = QueryScaler({"acc3": "percentile", "acc4": "minmax"}[variant]).fit_transform(X, qid=DATA.qid)
         means = X.mean(axis=0)
         X = X - means
     importance = np.ones(len(X))

@@ -60,8 +60,9 @@ def test_weights_count():
 @pytest.mark.parametrize("selection", ["max", "one_se"])
 def test_estimators_choose_so(selection):
     data = make_ranking(20, 8, 4, noise=1.5, random_state=3)
-    Cs = [1e-3, 1e-2, 1e-1, 1.0, 10.0]
-    model = StructuralRankerCV(Cs=Cs, cv=4, selection=selection).fit(data.X, data.y, qid=data.qid)
+    model = StructuralRankerCV(Cs=[1e-3, 1e-2, 1e-1, 1.0, 10.0], cv=4, selection=selection).fit(
+        data.X, data.y, qid=data.qid
+    )
     assert select_C(model.Cs_, model.scores_, selection=selection) == model.C_
     losses = np.vstack([1 - model.scores_, np.full(5, np.nan)])
     assert HeldOutLosses(model.Cs_, losses, selection).C == model.C_

@@ -172,8 +172,9 @@ def test_held_out_losses_equal_fits_by_hand(labelled_sets):
             fit = structsvm.SVMDiv(C=C, k=2, tol=1e-9).fit(
                 [sets[i] for i in training], [labels[i] for i in training]
             )
-            chosen = fit.predict([sets[i] for i in testing])
-            expected[testing, j] = weighted_subtopic_loss([labels[i] for i in testing], chosen)
+            expected[testing, j] = weighted_subtopic_loss(
+                [labels[i] for i in testing], fit.predict([sets[i] for i in testing])
+            )
     np.testing.assert_allclose(held_out.losses, expected, atol=1e-12)
     assert np.isnan(held_out.losses[3]).all()
     np.testing.assert_allclose(held_out.means, expected[[0, 1, 2, 4, 5, 6, 7, 8]].mean(axis=0))

@@ -221,8 +221,9 @@ def test_costs_and_budget():
     for chosen, cost in zip(model.predict(sets, costs=costs, budget=20), costs, strict=True):
         rest = np.setdiff1d(np.arange(50), chosen)
         assert 20 - cost[rest].min() < cost[chosen].sum() <= 20  # nothing that fits is left
-    same = model.predict(sets, costs=[np.full(50, 3.0)] * 12, budget=15)
-    np.testing.assert_array_equal(same, model.predict(sets))
+    np.testing.assert_array_equal(
+        model.predict(sets, costs=[np.full(50, 3.0)] * 12, budget=15), model.predict(sets)
+    )
     doubled = model.predict(sets, costs=[2 * cost for cost in costs], budget=[40] * 12)
     for a, b in zip(doubled, model.predict(sets, costs=costs, budget=20), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -99,9 +99,8 @@ def test_estimate_uses_the_folds_and_scores_of_the_search(ids):
     qid = DATA.qid if ids == "numbers" else np.array([f"q{q}" for q in DATA.qid])
     weight = (1.0 + DATA.qid % 3) * (DATA.qid != 7)
     model = search(qid=qid, sample_weight=weight, random_state=4)
-    order = np.random.default_rng(4).permutation(30)
     assert [set(np.flatnonzero(model.fold_ == k)) for k in range(3)] == [
-        set(part) for part in np.array_split(order, 3)
+        set(part) for part in np.array_split(np.random.default_rng(4).permutation(30), 3)
     ]
     weights = (1.0 + np.arange(30) % 3) * (np.arange(30) != 7)
     values = crossed(model.Cs_, model.scores_, model.fold_, weights)

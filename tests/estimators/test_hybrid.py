@@ -313,8 +313,11 @@ def test_ties_are_equal_weights_and_a_certain_choice_is_exact():
     """Lists that agree, and a list that ranks everything right beside useless ones."""
     rng = np.random.default_rng(0)
     y, qid = (rng.random(240) < 0.3).astype(float), np.repeat(np.arange(12), 20)
-    same = np.repeat(rng.random((240, 1)), 4, axis=1)
-    result = hybrid_weights(QueryData.from_arrays(same, y, qid), to="opensearch-hybrid", n_boot=20)
+    result = hybrid_weights(
+        QueryData.from_arrays(np.repeat(rng.random((240, 1)), 4, axis=1), y, qid),
+        to="opensearch-hybrid",
+        n_boot=20,
+    )
     assert result.weights.tolist() == [0.25] * 4
     assert result.advice.startswith("take equal weights: no other")
     processor = json.loads(result.text())["phase_results_processors"][0]["normalization-processor"]

@@ -60,8 +60,9 @@ def test_early_stopping_keeps_the_best(data):
     watched = LambdaRank("map", learning_rate=0.05, max_epochs=20, random_state=0).fit(
         data.X, data.y, qid=data.qid, validation=(held.X[shuffled], held.y[shuffled], held.qid[shuffled])
     )
-    best = max(epoch.validation for epoch in watched.fit_.history)
-    assert watched.score(held.X, held.y, qid=held.qid) == pytest.approx(best)
+    assert watched.score(held.X, held.y, qid=held.qid) == pytest.approx(
+        max(epoch.validation for epoch in watched.fit_.history)
+    )
     with pytest.raises(ValueError, match="early_stopping: expected at least 2 queries"):
         LambdaRank(early_stopping=True).fit(data.X[:15], data.y[:15], qid=0)
 

@@ -120,8 +120,9 @@ def test_early_stopping(data):
     watched = PairwiseSGD(random_state=0).fit(
         data.X, data.y, qid=data.qid, validation=(held.X, held.y, held.qid)
     )
-    best = max(value for _, value in watched.history_)
-    assert watched.score(held.X, held.y, qid=held.qid) == pytest.approx(best)
+    assert watched.score(held.X, held.y, qid=held.qid) == pytest.approx(
+        max(value for _, value in watched.history_)
+    )
     with pytest.raises(ValueError, match="early_stopping: expected at least 2 queries"):
         PairwiseSGD(early_stopping=True).fit(data.X[:15], data.y[:15], qid=0)
 

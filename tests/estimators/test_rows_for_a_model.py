@@ -275,10 +275,9 @@ def test_ids_of_one_column_of_a_frame_are_ids():
 
 def test_objects_of_other_kinds_are_named():
     X, y, qid = training()
-    scorer = make_scorer("map")
     rejected(
         "metric=.*got a scorer of scikit-learn; pass the name",
-        StructuralRankerCV(scoring=scorer).fit,
+        StructuralRankerCV(scoring=make_scorer("map")).fit,
         X,
         y,
         qid=qid,

@@ -89,8 +89,7 @@ def test_numbers_of_columns_that_have_numbers_of_their_own_are_refused(tmp_path)
         np.testing.assert_array_equal(a.coef_, b.coef_)
     a.save(tmp_path / "model.npz")
     np.testing.assert_array_equal(structsvm.load(tmp_path / "model.npz").coef_, a.coef_)
-    counted = FRAME.set_axis(range(4), axis=1)
-    b = SVMMap(C=10, monotone_constraints={1: -1}).fit(counted, Y, qid=QID)
+    b = SVMMap(C=10, monotone_constraints={1: -1}).fit(FRAME.set_axis(range(4), axis=1), Y, qid=QID)
     assert b.coef_[1] == 0
 
 

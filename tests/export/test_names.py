@@ -69,8 +69,9 @@ def names_in_json(content, key):
 def vespa_names(text):
     """Return the rank features of the expression in a profile, which has to be an expression of Vespa's grammar."""
     found = []
-    expression = re.search(r"expression \{\n(.*?)\n        \}", text, re.S)[1]
-    evaluate(expression, lambda name: found.append(name) or 1.0)
+    evaluate(
+        re.search(r"expression \{\n(.*?)\n        \}", text, re.S)[1], lambda name: found.append(name) or 1.0
+    )
     return found
 
 

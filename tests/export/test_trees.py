@@ -196,8 +196,9 @@ def test_thresholds_that_an_engine_cannot_tell_apart_are_said(to):
     rng = np.random.default_rng(0)
     seconds = 1.7e9 + rng.integers(0, 900, 600)  # float32 knows each 128
     X = np.stack([seconds, rng.normal(size=600)], axis=1)
-    y = np.digitize(X[:, 0] - 1.7e9, [300, 600])
-    model = TreeRanker(n_trees=5, random_state=0).fit(X, y, qid=np.arange(600) // 20)
+    model = TreeRanker(n_trees=5, random_state=0).fit(
+        X, np.digitize(X[:, 0] - 1.7e9, [300, 600]), qid=np.arange(600) // 20
+    )
     said, _ = said_of(model, to, ["published", "title"])
     assert len(said) == (to != "lightgbm")
     assert all(one.startswith("published: thresholds are equal in float32") for one in said)
@@ -236,8 +237,12 @@ def test_refusals(model):
         "lightgbm",
         feature_names=["a b", *"bcdef"],
     )
-    linear = SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
-    rejected("to='lightgbm': expected a tree ranker, got SVMMap", export_model, linear, "lightgbm")
+    rejected(
+        "to='lightgbm': expected a tree ranker, got SVMMap",
+        export_model,
+        SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0),
+        "lightgbm",
+    )
 
 
 @pytest.mark.parametrize("n_bins", [0, 16])

@@ -183,8 +183,9 @@ def test_more_features_than_memory_are_refused_before_allocation(monkeypatch):
         )
     # what the message says to do, of a narrower matrix: SciPy would hold three numbers for each column
     X = sparse.csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 2], [3, 10**6 - 2, 5])), shape=(4, 10**6))
-    used = X[:, np.unique(X.indices)]
-    assert StructuralRanker().fit(used, [1, 0, 1, 0], qid=["a", "b", "b", "a"]).coef_.shape == (3,)
+    assert StructuralRanker().fit(
+        X[:, np.unique(X.indices)], [1, 0, 1, 0], qid=["a", "b", "b", "a"]
+    ).coef_.shape == (3,)
 
 
 @pytest.mark.parametrize(

@@ -241,8 +241,7 @@ def named_models(frame, y, qid):
     """Return models of each library, grown on a frame."""
     from sklearn.ensemble import RandomForestRegressor
 
-    group = np.bincount(qid)
-    yield lightgbm.LGBMRanker(n_estimators=2, verbosity=-1, n_jobs=1).fit(frame, y, group=group)
+    yield lightgbm.LGBMRanker(n_estimators=2, verbosity=-1, n_jobs=1).fit(frame, y, group=np.bincount(qid))
     yield RandomForestRegressor(n_estimators=2, max_depth=3, random_state=0).fit(frame, y)
     try:
         import xgboost
@@ -251,8 +250,9 @@ def named_models(frame, y, qid):
         import catboost
     except ImportError:
         return
-    options = {"iterations": 2, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
-    yield catboost.CatBoostRegressor(**options).fit(frame, y)
+    yield catboost.CatBoostRegressor(
+        iterations=2, depth=3, verbose=0, allow_writing_files=False, thread_count=1
+    ).fit(frame, y)
 
 
 def test_names_of_the_model_are_those_of_the_rows():
@@ -272,8 +272,10 @@ def test_names_of_the_model_are_those_of_the_rows():
                 refused(moved, y, qid=qid) if refused.__name__ == "fit" else refused(moved)
         with pytest.raises(ValueError, match=r"model\[1\]: expected the same columns"):
             LeafFeatures.from_model([model, next(named_models(moved, y, qid))])
-    unnamed = lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1, n_jobs=1).fit(X, y)
-    assert forest_of(unnamed).feature_names is None
+    assert (
+        forest_of(lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1, n_jobs=1).fit(X, y)).feature_names
+        is None
+    )
 
 
 def test_catboost():

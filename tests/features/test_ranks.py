@@ -16,8 +16,17 @@ def ranks_of(X, edges):
     for first in range(0, X.shape[0], BLOCK):
         n = min(BLOCK, X.shape[0] - first)
         bits = columns.view(np.int32 if X.dtype == np.float32 else np.int64)
-        place = np.empty(BLOCK, dtype=np.uint32)
-        fill_ranks(X, first, n, np.arange(len(edges)), ranks.arrays, columns, bits, place, codes)
+        fill_ranks(
+            X,
+            first,
+            n,
+            np.arange(len(edges)),
+            ranks.arrays,
+            columns,
+            bits,
+            np.empty(BLOCK, dtype=np.uint32),
+            codes,
+        )
         found[first : first + n] = codes[:, :n].T
     return found
 

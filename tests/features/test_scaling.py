@@ -69,8 +69,9 @@ def test_missing_values_stay_and_leave_the_others_their_figures(method, dtype):
 
 @pytest.mark.parametrize("method", ["minmax", "zscore"])
 def test_missing_values_over_the_data(method):
-    train = np.array([[1.0, np.nan, 5.0], [3.0, np.nan, np.nan], [np.nan, np.nan, 5.0]])
-    scaler = QueryScaler(method, within="data").fit(train)
+    scaler = QueryScaler(method, within="data").fit(
+        np.array([[1.0, np.nan, 5.0], [3.0, np.nan, np.nan], [np.nan, np.nan, 5.0]])
+    )
     scaled = scaler.transform([[3.0, 8.0, np.nan], [2.0, np.nan, 6.0]])
     column = {"minmax": [1.0, 0.5], "zscore": [1.0, 0.0]}[method]
     np.testing.assert_array_equal(scaled, [[column[0], 0.0, np.nan], [column[1], np.nan, 0.0]])

@@ -48,8 +48,7 @@ class Client:
         self.app, self.loop = app, loop
         self.longest = 0.0
         self.service = app.state.service
-        transport = httpx.ASGITransport(app=app)
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
 
     @property
     def proxy(self):

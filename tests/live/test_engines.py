@@ -296,8 +296,9 @@ def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():
 
 def test_merged_solr_takes_the_highlighting_of_what_is_shown():
     other = {"response": {"docs": []}, "highlighting": {"c": {"name": ["new"]}, "a": {"name": ["other"]}}}
-    chosen = [{"id": "c", "score": 9.0}, {"id": "a", "name": "lamp", "score": 2.5}]
-    merged = engine("solr").dialect.merge(SOLR, [other], chosen, ["c", "a"])
+    merged = engine("solr").dialect.merge(
+        SOLR, [other], [{"id": "c", "score": 9.0}, {"id": "a", "name": "lamp", "score": 2.5}], ["c", "a"]
+    )
     assert merged["response"]["docs"] == [{"id": "c"}, {"id": "a", "name": "lamp"}]
     assert (merged["response"]["numFound"], "maxScore" in merged["response"]) == (32, False)
     assert merged["highlighting"] == {"c": {"name": ["new"]}, "a": {"name": ["<em>lamp</em>"]}}

@@ -180,8 +180,9 @@ def test_answers_of_bandits_and_the_proxy(client):
     assert report.json()["bandit"]["n_duels"] == 1
     client.create("p", engines=ENGINES)
     for method, path in (one for one in OPERATIONS if "search" in one[1]):
-        headers = {"x-structsvm-search": "s"}
-        answer = client.request(method.upper(), path.replace("{key}", "p"), {"size": 3}, headers=headers)
+        answer = client.request(
+            method.upper(), path.replace("{key}", "p"), {"size": 3}, headers={"x-structsvm-search": "s"}
+        )
         assert (answer.status_code, answer.headers["x-structsvm-serve"]) == (200, "interleaved")
 
 

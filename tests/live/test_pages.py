@@ -124,8 +124,9 @@ def test_what_pages_say(page, said):
 
 
 def test_the_band_leaves_out_what_has_no_interval():
-    series = [(1, 0.1, None, None), (10, 0.1, -0.5, 0.7), (100, 0.1, -0.2, 0.4), (1000, 0.1, 0.05, 0.15)]
-    chart = band_over_time(series, "a", "b")
+    chart = band_over_time(
+        [(1, 0.1, None, None), (10, 0.1, -0.5, 0.7), (100, 0.1, -0.2, 0.4), (1000, 0.1, 0.05, 0.15)], "a", "b"
+    )
     assert "a against b after 1,000 impressions: +0.1, between +0.05 and +0.15" in chart
     assert "No impression is closed" in band_over_time([], "a", "b")
     assert "<svg" in band_over_time([(7, 0.0, -1.0, 1.0)], "a", "b")

@@ -51,8 +51,11 @@ def engine():
             )
         lines[1]["title"] = "lamp \ud83d"  # an emoji that was cut in two
         bulk = "".join(json.dumps(line) + "\n" for line in lines)
-        headers = {"content-type": "application/x-ndjson"}
-        http.post(f"{running.url}/_bulk?refresh=true", content=bulk, headers=headers).raise_for_status()
+        http.post(
+            f"{running.url}/_bulk?refresh=true",
+            content=bulk,
+            headers={"content-type": "application/x-ndjson"},
+        ).raise_for_status()
         yield f"{running.url}/products/_search"
         running.close()
         running.process.stdout.close()
@@ -361,10 +364,10 @@ def nginx(tmp_path):
             capture_output=True,
         )
         port = free_port()
-        configured = NGINX.format(folder=tmp_path, port=port, locations=locations)
-        (tmp_path / "nginx.conf").write_text(configured)
-        process = subprocess.Popen([program, "-c", str(tmp_path / "nginx.conf")], stderr=subprocess.DEVNULL)
-        started.append(process)
+        (tmp_path / "nginx.conf").write_text(NGINX.format(folder=tmp_path, port=port, locations=locations))
+        started.append(
+            subprocess.Popen([program, "-c", str(tmp_path / "nginx.conf")], stderr=subprocess.DEVNULL)
+        )
 
         def answers():
             with contextlib.suppress(OSError):

@@ -154,8 +154,12 @@ def test_cors_is_for_clicks_of_listed_sites(open_client):
         for origin in ("https://shop.example", "https://evil.example", "null"):
             allowed = origin == "https://shop.example"
             # as navigator.sendBeacon does it: text, no preflight
-            headers = {"origin": origin, "content-type": "text/plain;charset=UTF-8"}
-            answer = client.request("POST", "/v1/clicks", content=body, headers=headers)
+            answer = client.request(
+                "POST",
+                "/v1/clicks",
+                content=body,
+                headers={"origin": origin, "content-type": "text/plain;charset=UTF-8"},
+            )
             assert ("access-control-allow-origin" in answer.headers) == allowed
             asked = {"origin": origin, "access-control-request-method": "POST"}
             assert (client.request("OPTIONS", "/v1/clicks", headers=asked).status_code == 204) == allowed
@@ -416,8 +420,10 @@ def test_who_only_reads_cannot_send_clicks(keyed):
     show("r2")
     assert ubi_tokens(client, of["admin"]) == {token}
     (hashed,) = ubi_tokens(client, of["read"])
-    body = {"events": [{"token": hashed, "place": 1}]}
-    assert client.call("POST", "/v1/clicks", body, headers=of["read"])[0] == 403
+    assert (
+        client.call("POST", "/v1/clicks", {"events": [{"token": hashed, "place": 1}]}, headers=of["read"])[0]
+        == 403
+    )
 
 
 def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):

@@ -231,8 +231,7 @@ SHOP = {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop/_search"}
 
 def test_another_ranker_is_another_revision(open_client):
     """Changes that affect rankings start new statistics; a new address of the engine does not."""
-    engines = {"shop": SHOP, "other": {**SHOP, "body": {"min_score": 1}}}
-    with open_client(engines=engines) as client:
+    with open_client(engines={"shop": SHOP, "other": {**SHOP, "body": {"min_score": 1}}}) as client:
 
         def revision(new, **more):
             return client.create(state="draft", engines={"prod": {"engine": "shop"}, "new": new}, **more)[
@@ -479,8 +478,9 @@ def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, metho
     for k in range(60):
         _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})
         rankings = {name: [f"d{d}" for d in rng.permutation(8)] for name in assigned["rankers"]}
-        more = {"assignment": assigned["assignment"], "unit": f"u{k % 9}"}
-        _, shown = client.show(f"r{k}", rankings=rankings, **more)
+        _, shown = client.show(
+            f"r{k}", rankings=rankings, assignment=assigned["assignment"], unit=f"u{k % 9}"
+        )
         click_some(client, shown, lambda d: rng.random() < 0.4)
     bandit = client.wait_closed()["bandit"]
     log = client.log(tmp_path / "log.jsonl")
@@ -537,8 +537,7 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, ca
     assert log.read_bytes() == client.export()
     assert main(["interleave", "analyse", str(log), "--cluster", unit]) == 0
     assert main(["clicks", "describe", str(log)]) == 0
-    ubi = client.export(form="ubi").splitlines()
-    assert len({one["query_id"] for one in map(json.loads, ubi)}) == 9
+    assert len({one["query_id"] for one in map(json.loads, client.export(form="ubi").splitlines())}) == 9
 
 
 def test_an_assignment_is_for_its_request(client):

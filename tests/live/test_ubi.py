@@ -138,19 +138,16 @@ def test_with_the_service_itself(client, tmp_path):
     client.create(log_query=True)
     lists = [client.show(f"r{k}", query=f"q{k % 3}")[1] for k in range(6)]
     for k, one in enumerate(lists):
-        assert (
-            client.call("POST", "/v1/ubi/events", event(query_id=one["token"], document=one["documents"][k]))[
-                1
-            ]["accepted"]
-            == 1
-        )
+        clicked = event(query_id=one["token"], document=one["documents"][k])
+        assert client.call("POST", "/v1/ubi/events", clicked)[1]["accepted"] == 1
     bought = event("purchase", query_id=lists[0]["token"], document=lists[0]["documents"][0])
     status, found = client.call("POST", "/v1/ubi/events", [bought, event("view")])
     assert (status, found["ignored"], found["accepted"]) == (200, 2, 0)
     client.wait_closed()
-    cells = {}
-    for form, read in (("ubi", read_ubi), ("structsvm", cells_of_log)):
-        cells[form] = read(client.log(tmp_path / f"{form}.jsonl", form=form))
+    cells = {
+        form: read(client.log(tmp_path / f"{form}.jsonl", form=form))
+        for form, read in (("ubi", read_ubi), ("structsvm", cells_of_log))
+    }
     ubi, own = cells["ubi"], cells["structsvm"]
     for one in (ubi, own):
         assert (one.n_shows, one.n_clicks, one.n_queries) == (60, 6, 3)
@@ -164,8 +161,9 @@ def test_exports_say_where_documents_stood_and_on_which_lists_rankers_agreed(cli
         prod = [f"{k % 3}-{i}" for i in range(8)]
         rankings = {"prod": prod, "new": prod if k % 3 == 0 else prod[::-1]}
         for offset in (0, 4)[: 1 + k % 2]:
-            more = {"length": 4, "offset": offset, "query": f"q{k % 3}", "unit": f"u{k}"}
-            found = client.show(f"r{k}", rankings=rankings, **more)[1]
+            found = client.show(
+                f"r{k}", rankings=rankings, length=4, offset=offset, query=f"q{k % 3}", unit=f"u{k}"
+            )[1]
             if offset:
                 client.click({"token": found["token"], "place": 1})
     report = client.wait_closed()

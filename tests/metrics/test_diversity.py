@@ -133,8 +133,9 @@ def test_agrees_with_ndeval(name, shared_data):
     ranking = [
         pyndeval.ScoredDoc(t, d, float(-i)) for t, found in ranked.items() for i, d in enumerate(found)
     ]
-    measures = ["alpha-nDCG@5", "alpha-nDCG@20", "strec@5", "strec@20"]
-    theirs = pyndeval.ndeval(judgments, ranking, measures=measures)
+    theirs = pyndeval.ndeval(
+        judgments, ranking, measures=["alpha-nDCG@5", "alpha-nDCG@20", "strec@5", "strec@20"]
+    )
     compared = 0
     for t, found in ranked.items():
         own = topic_of == t

@@ -65,8 +65,9 @@ def test_docids_break_ties(data):
 def test_several_scorers_and_docids(data, folds):
     X, y, qid = data
     scoring = {"map": make_scorer("map"), "ndcg": make_scorer("ndcg@5")}
-    params = {"qid": qid, "docid": np.arange(120)}
-    result = cross_validate(Ridge(), X, y, cv=folds, scoring=scoring, params=params)
+    result = cross_validate(
+        Ridge(), X, y, cv=folds, scoring=scoring, params={"qid": qid, "docid": np.arange(120)}
+    )
     np.testing.assert_array_equal(result["test_map"], expected("map", Ridge(), data, folds))
     np.testing.assert_array_equal(result["test_ndcg"], expected("ndcg@5", Ridge(), data, folds))
 

@@ -51,8 +51,9 @@ def test_every_measure_equals_trec_eval_on_random_runs(level):
         qrels, run, (qid, docid, grades, scores, judged) = random_case(seed)
         truth = pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=level).evaluate(run)
         for name in names:
-            rows = {"qid": qid, "docid": docid, "judged": judged}
-            result = evaluate(name, grades, scores, **rows, relevance=level, ties="docid")
+            result = evaluate(
+                name, grades, scores, qid=qid, docid=docid, judged=judged, relevance=level, ties="docid"
+            )
             expected = [truth[q][name] for q in result.query_ids]
             np.testing.assert_allclose(
                 result.per_query, expected, rtol=0, atol=1e-9, err_msg=f"{name} {seed}"

@@ -64,8 +64,7 @@ def test_signs_in_several_groups_equal_a_plane_per_sign():
         planes = GrowingPlanes(m)
         for b, g in zip(loss, joint, strict=True):
             planes.append(b, g)
-        start = rng.random(n)
-        ours = solve_signs(joint, loss, group, cap, signs, start, gram_over=planes.gram_over)
+        ours = solve_signs(joint, loss, group, cap, signs, rng.random(n), gram_over=planes.gram_over)
         assert np.all(ours.w * signs >= 0)
         assert np.all(ours.alpha >= 0)
         assert np.all(np.bincount(group, ours.alpha, n_groups) <= cap * (1 + 1e-14))

@@ -11,6 +11,7 @@ def test_feasible_clips_to_the_caps_and_replaces_non_finite_masses():
     alpha = np.array([0.5, -1e-12, 0.75, 2.0])
     np.testing.assert_allclose(feasible(alpha, GROUP, CAP), [0.4, 0.0, 0.6, 2.0])
     np.testing.assert_array_equal(alpha, [0.5, -1e-12, 0.75, 2.0])  # what was given stays as it is
-    unusable = np.array([np.nan, np.inf, 0.25, -3.0])
-    np.testing.assert_array_equal(feasible(unusable, GROUP, CAP), [0, 0, 0.25, 0])
+    np.testing.assert_array_equal(
+        feasible(np.array([np.nan, np.inf, 0.25, -3.0]), GROUP, CAP), [0, 0, 0.25, 0]
+    )
     np.testing.assert_array_equal(feasible(None, GROUP, CAP), np.zeros(4))

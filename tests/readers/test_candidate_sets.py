@@ -199,8 +199,7 @@ def test_web_track_and_interactive_track(shared_data):
     assert sum(m.any() for m in found.labels) > 40
     aspects = candidate_sets.read_aspects(shared_data("trec6_8_interactive_aspects/TRECQueryAspects.txt.gz"))
     assert aspects.n_topics == 20
-    texts = dict.fromkeys(aspects.docid.tolist(), "")
-    pool = candidate_sets.judged_candidates(aspects, texts=texts)
+    pool = candidate_sets.judged_candidates(aspects, texts=dict.fromkeys(aspects.docid.tolist(), ""))
     sizes = [len(s) for s in pool.sets]
     assert (min(sizes), max(sizes)) == (22, 243)
     widths = [m.shape[1] for m in pool.labels]

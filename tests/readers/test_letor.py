@@ -69,8 +69,9 @@ def write(tmp_path, text, name="train.txt"):
 
 def parse_number(token):
     """Return the value, end and kind that the kernel reads from a token."""
-    buffer = np.frombuffer(token.encode() + b"\n", dtype=np.uint8)
-    return letor_scanner._number(buffer, 0, *letor_scanner.power_tables())
+    return letor_scanner._number(
+        np.frombuffer(token.encode() + b"\n", dtype=np.uint8), 0, *letor_scanner.power_tables()
+    )
 
 
 def bits(value):

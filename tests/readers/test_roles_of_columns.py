@@ -165,8 +165,12 @@ def test_values_of_categories_have_the_roles_of_their_type(carrier):
 
 @pytest.mark.parametrize("values", [[1, "1"], [True, 2, "x"], [object(), 1]])
 def test_a_mixture_of_types_is_refused(values):
-    message = r"table: column 'v': expected (values of one type, got|64-bit numbers)"
-    refused(message, column_of, pd.DataFrame({"v": pd.Series(values, dtype=object)}), "id")
+    refused(
+        r"table: column 'v': expected (values of one type, got|64-bit numbers)",
+        column_of,
+        pd.DataFrame({"v": pd.Series(values, dtype=object)}),
+        "id",
+    )
 
 
 @pytest.mark.parametrize("kind", WRITTEN)

@@ -162,10 +162,9 @@ def test_quoted_line_breaks_are_read_across_blocks(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        n = int(rng.integers(1, 30))
         rows = [
             (f"q{k // 3}", k % 2, round(rng.normal(), 3), word(rng, longest=12), word(rng, longest=12))
-            for k in range(n)
+            for k in range(int(rng.integers(1, 30)))
         ]
         lines = csv_lines([("qid", "label", "f", "text\nof a page", "unused"), *rows])
         path.write_bytes("".join(f"{line}\n" for line in lines).encode())

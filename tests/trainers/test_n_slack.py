@@ -21,8 +21,9 @@ def directly(X, y, weights, C):
     other = 1.0 - np.eye(y.max() + 1)[y]
     own = cvxpy.sum(cvxpy.multiply(scores, 1.0 - other), axis=1)
     hinge = cvxpy.max(scores + other, axis=1) - own
-    goal = cvxpy.Minimize(0.5 * cvxpy.sum_squares(W) + C * (weights @ hinge))
-    return cvxpy.Problem(goal).solve(solver=cvxpy.CLARABEL)
+    return cvxpy.Problem(cvxpy.Minimize(0.5 * cvxpy.sum_squares(W) + C * (weights @ hinge))).solve(
+        solver=cvxpy.CLARABEL
+    )
 
 
 def multiclass(seed=0, n=60, m=4, n_classes=3, weighted=False):

@@ -122,8 +122,9 @@ def test_what_is_no_folds_is_refused(tmp_path):
 
 def test_results_are_those_of_a_loop_by_hand(folder):
     Cs, measures = [0.03, 1.0, 30.0], Measures(("map", "ndcg@10"), "ndcg@5", "letor4")
-    training = Training(tol=1e-8)
-    results = run(find_folds(folder), ["svm-roc", "svm-map"], Cs, measures=measures, training=training)
+    results = run(
+        find_folds(folder), ["svm-roc", "svm-map"], Cs, measures=measures, training=Training(tol=1e-8)
+    )
     text = [read_letor(folder / f"S{k + 1}.txt", n_features=5) for k in range(5)]
 
     def joined(numbers):
@@ -294,9 +295,13 @@ def test_killed_twice_the_table_is_the_same(folder, tmp_path, capsys):
     assert after == seen  # nothing finished was computed again
     assert len(list(work.glob("*.json"))) == 20
     assert len(seen) >= goals[-1]
-    Cs = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]
     whole = as_records(
-        run(find_folds(folder), ["svm-map", "svm-roc", "svm-ndcg@10", "ranksvm"], Cs), per_query=True
+        run(
+            find_folds(folder),
+            ["svm-map", "svm-roc", "svm-ndcg@10", "ranksvm"],
+            [0.001, 0.01, 0.1, 1.0, 10.0, 100.0],
+        ),
+        per_query=True,
     )
     table = json.loads(capsys.readouterr().out)
     assert table.pop("seconds").keys() == whole.pop("seconds").keys()

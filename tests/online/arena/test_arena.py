@@ -505,8 +505,9 @@ def judged_in_turns(seed: int) -> Votes:
     rng = np.random.default_rng(seed)
     won = (rng.random(1000) < np.repeat(rng.beta(2, 2, 20), 50)).astype(float)
     first = rng.integers(0, 2, 1000)
-    share = np.where(first == 0, won, 1 - won)
-    return Votes(["x", "y"], first, 1 - first, share, judge=np.repeat(np.arange(20), 50))
+    return Votes(
+        ["x", "y"], first, 1 - first, np.where(first == 0, won, 1 - won), judge=np.repeat(np.arange(20), 50)
+    )
 
 
 def test_judges_who_vote_in_turns_count_once_each() -> None:

@@ -66,18 +66,21 @@ def test_same_duels_under_shared_random_numbers(name: str) -> None:
         world = random_world(np.random.default_rng(seed), seed % 3, 13)
         options = OPTIONS.get(name) if seed % 2 else None
         kind = ["average", "weak", "average" if name == "mdb" else "sum"][seed % 3]
-        settings = {"horizon": 700, "seed": seed, "regret": kind, "times": range(1, 701, 7)}
-        compiled_as_literal(name, world, options=options, **settings)
+        compiled_as_literal(
+            name, world, options=options, horizon=700, seed=seed, regret=kind, times=range(1, 701, 7)
+        )
 
 
 def live_world(
     user: str = "informational", method: str = "probabilistic", n_rankers: int = 6
 ) -> InterleavedRankers:
     """Return rankers of generated queries, two of them identical."""
-    features = [*range(n_rankers - 1), 0]
-    ranked = rank_queries(make_ranking(12, 8, n_rankers - 1, grades=3, noise=1.5, random_state=0), features)
-    utilities = ndcg_table(ranked).mean(axis=1)
-    return InterleavedRankers(ranked, user, method=method, n_samples=1, utilities=utilities)  # type: ignore[arg-type]
+    ranked = rank_queries(
+        make_ranking(12, 8, n_rankers - 1, grades=3, noise=1.5, random_state=0), [*range(n_rankers - 1), 0]
+    )
+    return InterleavedRankers(
+        ranked, user, method=method, n_samples=1, utilities=ndcg_table(ranked).mean(axis=1)
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", [name for name in compiled_names() if name != "rcs"])
@@ -92,8 +95,17 @@ def test_same_live_duels_under_shared_random_numbers(name: str) -> None:
         world = live_world(*case)
         options = OPTIONS.get(name) if seed == 1 else None
         kind = "weak" if seed else "average"
-        settings = {"horizon": 600, "n_runs": 2, "seed": seed, "regret": kind, "times": range(1, 601, 7)}
-        compiled_as_literal(name, world, options=options, n_jobs=2, **settings)
+        compiled_as_literal(
+            name,
+            world,
+            options=options,
+            n_jobs=2,
+            horizon=600,
+            n_runs=2,
+            seed=seed,
+            regret=kind,
+            times=range(1, 601, 7),
+        )
 
 
 @pytest.mark.parametrize("name", ["rucb", "mdb", "dts"])
@@ -120,8 +132,7 @@ def test_same_duels_where_sets_of_possible_arms_change_in_every_way(name: str) -
 def test_same_duels_while_no_arm_may_be_the_winner(name: str) -> None:
     """An excluded arm that wins may stay excluded, and may return earlier than all others."""
     world = PreferenceMatrix(circle(8, 0.6), utilities=np.zeros(8))
-    settings = {"horizon": 600, "n_runs": 12, "seed": 0, "options": {"alpha": 0.1}}
-    compiled_as_literal(name, world, **settings)
+    compiled_as_literal(name, world, horizon=600, n_runs=12, seed=0, options={"alpha": 0.1})
 
 
 @pytest.mark.slow
@@ -162,8 +173,9 @@ def test_rcs_agrees_in_distribution(world: PreferenceMatrix | Utilities, horizon
 def test_merge_rucb_plays_the_same_duels_from_any_partition(n_arms: int) -> None:
     world = Utilities(np.random.default_rng(n_arms).random(n_arms))
     for partition in ("in order", "shuffled"):
-        settings = {"horizon": 900, "n_runs": 2, "seed": 3, "options": {"partition": partition}}
-        compiled_as_literal("mergerucb", world, **settings)
+        compiled_as_literal(
+            "mergerucb", world, horizon=900, n_runs=2, seed=3, options={"partition": partition}
+        )
 
 
 @pytest.mark.parametrize("name", ["if1", "if2"])

@@ -58,8 +58,9 @@ def _exact(method, ranked, rankers, user, length, credit="sign"):
 def test_pairs_agree_with_enumeration(method, user, credit):
     ranked, n = _world(), 60_000
     wins = _exact(method, ranked, [0, 2], USERS[user], 3, credit)
-    options = {"method": method.name, "length": 3, "credit": credit}
-    counts = compare_pairs(ranked, [(0, 2), (2, 0)], USERS[user], n, **options)
+    counts = compare_pairs(
+        ranked, [(0, 2), (2, 0)], USERS[user], n, method=method.name, length=3, credit=credit
+    )
     for k, (i, j) in enumerate(((0, 1), (1, 0))):
         for found, p in ((counts.wins[k], wins[i, j]), (counts.losses[k], wins[j, i])):
             assert abs(found / n - p) < 4.5 * np.sqrt(p * (1 - p) / n)
@@ -75,8 +76,10 @@ def test_multileaving_agrees_with_enumeration(method, user, credit):
     ranked, n = _world(sizes=(4, 3)), 60_000
     wins = _exact(method, ranked, [2, 0, 1], USERS[user], 3, credit)
     mean, square = wins - wins.T, wins + wins.T
-    options = {"method": method.name, "length": 3, "credit": credit}
-    found = multileave_outcomes(ranked, [2, 0, 1], USERS[user], n, **options) / n
+    found = (
+        multileave_outcomes(ranked, [2, 0, 1], USERS[user], n, method=method.name, length=3, credit=credit)
+        / n
+    )
     np.testing.assert_array_equal(found, -found.T)
     assert (np.abs(found - mean) <= 4.5 * np.sqrt((square - mean**2) / n) + 1e-15).all()
 

@@ -182,8 +182,9 @@ def test_optimized_satisfies_its_constraints_and_is_optimal(n):
         by_place = sum(p * np.array(shown.evidence) for shown, p in distribution)
         assert distribution[0][0].slack == 0
         assert np.abs(by_place).max() <= 1e-9
-        credit = np.array([shown.evidence for shown, _ in distribution])
-        value = sensitivity(credit) @ [p for _, p in distribution]
+        value = sensitivity(np.array([shown.evidence for shown, _ in distribution])) @ [
+            p for _, p in distribution
+        ]
         # no other fair distribution is more sensitive: try the corners that random objectives lead to
         lists = allowed_lists([tuple(r) for r in rankings], 5, 100_000)
         ranks = [{d: k for k, d in enumerate(r, 1)} for r in rankings]

@@ -26,8 +26,7 @@ RANKED = rank_queries(DATA)
 
 
 def world(**options: object) -> InterleavedRankers:
-    utilities = ndcg_table(RANKED).mean(axis=1)
-    return InterleavedRankers(RANKED, n_samples=4000, utilities=utilities, **options)  # type: ignore[arg-type]
+    return InterleavedRankers(RANKED, n_samples=4000, utilities=ndcg_table(RANKED).mean(axis=1), **options)  # type: ignore[arg-type]
 
 
 def test_rankers_are_features_models_and_functions() -> None:
@@ -105,8 +104,9 @@ def test_comparisons_of_equal_or_single_rankers_use_no_random_numbers() -> None:
 def test_bandits_find_the_best_ranker_live_and_by_proxy() -> None:
     data = make_ranking(40, 12, 4, grades=3, noise=0.2, random_state=5)
     planted = np.linalg.lstsq(data.X, data.y, rcond=None)[0]
-    ranked = rank_queries(data, [0, 1, lambda X: X @ planted, 2, 3])
-    live = InterleavedRankers(ranked, "perfect", n_samples=3000)
+    live = InterleavedRankers(
+        rank_queries(data, [0, 1, lambda X: X @ planted, 2, 3]), "perfect", n_samples=3000
+    )
     assert live.winners.tolist() == [2]
     for name, world in product(("rucb", "mdb"), (live, live.proxy())):
         run = simulate(name, world, horizon=1500, n_runs=2, seed=1)

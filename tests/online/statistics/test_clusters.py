@@ -118,8 +118,7 @@ def test_drawn_signs_are_outcomes_on_average():
 
 
 def test_drawn_signs_leave_whole_outcomes_and_refuse_others():
-    whole = np.array([1.0, 0.0, -1.0, 1.0 - 1e-14])
-    np.testing.assert_array_equal(drawn_signs(whole, 0), [1, 0, -1, 1])
+    np.testing.assert_array_equal(drawn_signs(np.array([1.0, 0.0, -1.0, 1.0 - 1e-14]), 0), [1, 0, -1, 1])
     np.testing.assert_array_equal(drawn_signs([0.5] * 50, 4), drawn_signs([0.5] * 50, 4))
     for bad in (1.5, np.nan):
         rejected(r"outcomes\[0\]: expected a number in \[-1, 1\]", drawn_signs, [bad], 0)
@@ -194,18 +193,16 @@ def test_clusters_require_an_id_on_every_list():
     log = interleaved(values, users)
 
     def changed(**fields):
-        made = []
-        for i, one in enumerate(log.impressions):
-            made.append(structs.replace(one, **{name: of(i, one) for name, of in fields.items()}))
-        return ClickLog.of(made)
+        return ClickLog.of(
+            structs.replace(one, **{name: of(i, one) for name, of in fields.items()})
+            for i, one in enumerate(log.impressions)
+        )
 
     sessions = changed(session=lambda i, one: one.user, user=lambda i, one: None)
     assert analyse(sessions, cluster="auto").cluster == "session"
-    partly = changed(user=lambda i, one: None if i == 30 else one.user)
-    answer = analyse(partly, cluster="auto")
+    answer = analyse(changed(user=lambda i, one: None if i == 30 else one.user), cluster="auto")
     assert (answer.cluster, answer.fixed_sample_winner) == (None, None)
-    strangers = changed(user=lambda i, one: i)
-    answer = analyse(strangers, cluster="auto")
+    answer = analyse(changed(user=lambda i, one: i), cluster="auto")
     assert (answer.cluster, answer.fixed_sample_winner is None) == (None, False)
 
 

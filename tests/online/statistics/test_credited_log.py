@@ -46,8 +46,18 @@ def literal(log):
 
 def simulated(method, n, n_rankers=2, *, length=4, **options):
     data = make_ranking(12, 9, 4, grades=3, random_state=2)
-    user = CascadeUser.named("informational", 3)
-    return list(simulate_log(data, data.X[:, :n_rankers], method, user, n, length=length, rng=3, **options))
+    return list(
+        simulate_log(
+            data,
+            data.X[:, :n_rankers],
+            method,
+            CascadeUser.named("informational", 3),
+            n,
+            length=length,
+            rng=3,
+            **options,
+        )
+    )
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)

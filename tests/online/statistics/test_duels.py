@@ -37,8 +37,15 @@ def duels(method, n, seed=0, sizes=(2, 3)):
         shown = interleaver.show([rng.permutation(8).tolist() for _ in arms], 5, rng)
         clicks = tuple(Click(rank) for rank in range(1, 6) if rng.random() < 0.3)
         names = tuple(NAMES[arm] for arm in arms)
-        user = f"u{rng.integers(n // 3)}"
-        made.append(Impression(shown.with_impression(f"i{k}"), clicks, user=user, rankers=names, among=NAMES))
+        made.append(
+            Impression(
+                shown.with_impression(f"i{k}"),
+                clicks,
+                user=f"u{rng.integers(n // 3)}",
+                rankers=names,
+                among=NAMES,
+            )
+        )
     return made
 
 
