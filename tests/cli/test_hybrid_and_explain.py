@@ -50,10 +50,8 @@ def test_weights_of_a_table_and_of_runs(cli, scores):
     table = json.loads(cli("fuse scores.csv --weights-for opensearch-hybrid --json --features bm25,dense"))
     named = pd.read_csv("scores.csv").rename(columns={"qid": "query", "docid": "doc_id", "label": "grade"})
     named.to_csv("named.csv", index=False)
-    assert (
-        cli("fuse named.csv --weights-for opensearch-hybrid", "--qid query --docid doc_id --label grade")
-        == text
-    )
+    columns = "--qid query --docid doc_id --label grade"
+    assert cli("fuse named.csv --weights-for opensearch-hybrid", columns) == text
     runs = "fuse bm25.run dense.run --qrels qrels --weights-for opensearch-hybrid"
     other = json.loads(cli(f"{runs} --json -o pipeline.json"))
     assert [one["name"] for one in other["weights"]] == ["bm25", "dense"]

@@ -83,10 +83,5 @@ def test_a_package_loaded_again_or_without_sources_has_the_same_names(hall, pyth
 
 
 def test_a_star_import_brings_all_names(hall, python):
-    assert (
-        python(
-            "from hall import *\nprint(First.label, Second.label)",
-            PYTHONPATH=f"{hall.parent}:{':'.join(sys.path)}",
-        )
-        == "one two\n"
-    )
+    code = "from hall import *\nprint(First.label, Second.label)"
+    assert python(code, PYTHONPATH=f"{hall.parent}:{':'.join(sys.path)}") == "one two\n"

@@ -272,10 +272,8 @@ def test_names_of_the_model_are_those_of_the_rows():
                 refused(moved, y, qid=qid) if refused.__name__ == "fit" else refused(moved)
         with pytest.raises(ValueError, match=r"model\[1\]: expected the same columns"):
             LeafFeatures.from_model([model, next(named_models(moved, y, qid))])
-    assert (
-        forest_of(lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1, n_jobs=1).fit(X, y)).feature_names
-        is None
-    )
+    model = lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1, n_jobs=1).fit(X, y)
+    assert forest_of(model).feature_names is None
 
 
 def test_catboost():

@@ -300,10 +300,8 @@ def test_a_page_has_the_length_of_productions(n):
 )
 def test_lists_that_are_not_the_rankers_to_order(method, body, parameters, why):
     route = Route()
-    assert (
-        served(route.ask(method, path=f"/v1/search/shop?{parameters}", json=body, headers=SEARCH))
-        == f"production; why={why}"
-    )
+    answer = route.ask(method, path=f"/v1/search/shop?{parameters}", json=body, headers=SEARCH)
+    assert served(answer) == f"production; why={why}"
     ((name, sent, request),) = route.engines.asked
     assert (name, sent, request.method, request.url.query.decode()) == ("prod", body, method, parameters)
     assert (route.desk.calls, route.desk.uncompared) == ([], [])

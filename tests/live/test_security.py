@@ -420,10 +420,8 @@ def test_who_only_reads_cannot_send_clicks(keyed):
     show("r2")
     assert ubi_tokens(client, of["admin"]) == {token}
     (hashed,) = ubi_tokens(client, of["read"])
-    assert (
-        client.call("POST", "/v1/clicks", {"events": [{"token": hashed, "place": 1}]}, headers=of["read"])[0]
-        == 403
-    )
+    click = {"events": [{"token": hashed, "place": 1}]}
+    assert client.call("POST", "/v1/clicks", click, headers=of["read"])[0] == 403
 
 
 def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
@@ -512,12 +510,8 @@ def test_nothing_personal_is_in_the_file(client):
     for k in range(10):
         body = {"request_id": f"session-8472-q{k}", "rankings": RANKINGS, **told}
         _, shown = client.call("POST", f"{ONE}/show", body, headers=headers)
-        assert (
-            client.call(
-                "POST", "/v1/clicks", {"events": [{"token": shown["token"], "place": 1}]}, headers=headers
-            )[0]
-            == 200
-        )
+        click = {"events": [{"token": shown["token"], "place": 1}]}
+        assert client.call("POST", "/v1/clicks", click, headers=headers)[0] == 200
     path = client.service.settings.sqlite_path
     kept = b"".join(p.read_bytes() for p in path.parent.glob(path.name + "*"))
     assert b"d19" in kept  # the documents are there, and so would be the rest
@@ -663,7 +657,5 @@ def test_headers_that_do_not_end_are_cut_off(serve):
         assert sent < 20_000_000  # what systems keep on the way
     served.create()
     rankings = {name: [f"{'d' * 200}{k}" for k in range(500)] for name in ("prod", "new")}
-    assert (
-        served.call("POST", "/v1/experiments/e/show", {"request_id": "r", "rankings": rankings})[1]["serve"]
-        == "interleaved"
-    )
+    body = {"request_id": "r", "rankings": rankings}
+    assert served.call("POST", "/v1/experiments/e/show", body)[1]["serve"] == "interleaved"

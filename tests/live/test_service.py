@@ -448,9 +448,8 @@ def test_a_bandit_spreads_while_outcomes_are_out_and_a_search_keeps_its_rankers(
     client.create(kind="bandit", rankers=list("abcde"), policy=policy, horizon=1000, length=3)
 
     def assigned(k, **context):
-        return client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}", "context": context})[
-            1
-        ]["rankers"]
+        body = {"request_id": f"r{k}", "context": context}
+        return client.call("POST", "/v1/experiments/e/assign", body)[1]["rankers"]
 
     first = [assigned(k) for k in range(40)]
     pairs = Counter(tuple(sorted(pair)) for pair in first)

@@ -89,12 +89,8 @@ def test_numbers_of_other_types(tmp_path):
     )
     assert data.X.dtype == np.float64
     np.testing.assert_array_equal(data.X, [[1, 1], [2, 0]])
-    assert (
-        read_parquet(
-            write(tmp_path / "h.parquet", qid=[1], label=[0], f=np.array([1.5], dtype=np.float16))
-        ).X.dtype
-        == np.float32
-    )
+    half = write(tmp_path / "h.parquet", qid=[1], label=[0], f=np.array([1.5], dtype=np.float16))
+    assert read_parquet(half).X.dtype == np.float32
 
 
 def test_truth_values_and_whole_ids_are_numbers_in_every_form(tmp_path):
