@@ -62,7 +62,7 @@ def random_world(
 
 @pytest.mark.parametrize("name", [name for name in compiled_names() if name != "rcs"])
 def test_same_duels_under_shared_random_numbers(name: str) -> None:
-    for seed in range(12):
+    for seed in range(6, 12):  # each kind of world with and without options, with 2 to 13 arms
         world = random_world(np.random.default_rng(seed), seed % 3, 13)
         options = OPTIONS.get(name) if seed % 2 else None
         kind = ["average", "weak", "average" if name == "mdb" else "sum"][seed % 3]
