@@ -231,8 +231,8 @@ def read_run(
         scores = -stated
     elif n := _contradicted(code, stated, documents, scores):
         warn_user(
-            f"{path}: the rank column contradicts the order of the scores on {n} of {len(topics)} topics; documents "
-            "are ordered by score, ties by docid, as in trec_eval; read_run(by='rank') and fuse --by-rank use ranks"
+            f"{path}: the rank column differs from the order by score, ties by docid, on {n} of {len(topics)} topics; "
+            "documents are ordered by score, as in trec_eval; read_run(by='rank') and fuse --by-rank use ranks"
         )
     try:
         run = _sorted_run(topics, code, trec.objects(documents), scores, tag, duplicates)

@@ -149,7 +149,7 @@ def test_runs_with_one_tag_go_by_their_file(cli):
     assert "got 'half0.run' in both" in cli.refuses(f"{LEARN} sub/{RUNS[0]}")
 
 
-@pytest.mark.filterwarnings("default:.*the rank column contradicts:UserWarning")
+@pytest.mark.filterwarnings("default:.*the rank column differs:UserWarning")
 def test_a_run_of_equal_scores_may_go_by_its_ranks(cli):
     lines = gzip.decompress(Path(RUNS[0]).read_bytes()).decode().splitlines()
     Path("flat.run").write_text("".join(" ".join([*line.split()[:4], "1", "half0"]) + "\n" for line in lines))
@@ -157,7 +157,7 @@ def test_a_run_of_equal_scores_may_go_by_its_ranks(cli):
     expected = cli.json(LEARN, "--per-query")["per_query"]["half0"]
     assert cli.json(flat, "--by-rank flat.run")["per_query"]["half0"] == expected
     assert cli.json(flat)["per_query"]["half0"] != expected
-    assert "contradicts the order of the scores on 13 of 13 topics" in cli.err
+    assert "differs from the order by score, ties by docid, on 13 of 13 topics" in cli.err
     assert "expected one of the runs, got other; give the run's file" in cli.refuses(flat, "--by-rank other")
 
 

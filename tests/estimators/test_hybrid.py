@@ -146,7 +146,7 @@ def test_qdrant_is_linear_only_at_k_1():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*the rank column contradicts the order")
+@pytest.mark.filterwarnings("ignore:.*the rank column differs from the order")
 @pytest.mark.parametrize("to", sorted(set(EMULATED) - {"vespa", "vespa-rrf", "weaviate"}))
 def test_trec_dl_in_the_order_of_the_engine(to, shared_data):
     folder = shared_data("trec_dl2020_passage")

@@ -145,7 +145,7 @@ def test_ranks_that_contradict_scores_are_told_and_may_count(write, score):
     if score == "-{}.5e3":  # the ranks are right
         assert as_dict(arranged(read_run(path))) == slow_run("\n".join(lines))
         return
-    with pytest.warns(UserWarning, match="contradicts the order of the scores on 2 of 3 topics"):
+    with pytest.warns(UserWarning, match="differs from the order by score, ties by docid, on 2 of 3 topics"):
         assert as_dict(arranged(read_run(path))) == slow_run("\n".join(lines))
     refused(
         "expected an integer as rank of 'd' of topic '1', got something else",
