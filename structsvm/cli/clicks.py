@@ -91,10 +91,9 @@ def describe(
     """Report the contents of LOG, which rows were left out, and how well click models predict its clicks."""
     paths.check_outputs({"--report": report}, [paths.check_file(log)])
     cells = reading.read(log)
-    qualities = []
-    if models and cells.sessions is not None and cells.n_clicks:
-        for model in labelled("structsvm.clicks", "abbreviation").values():
-            qualities.append((model.__name__, clicks.held_out_quality(model(), cells)))
+    fitted = models and cells.sessions is not None and cells.n_clicks
+    classes = labelled("structsvm.clicks", "abbreviation").values() if fitted else ()
+    qualities = [(model.__name__, clicks.held_out_quality(model(), cells)) for model in classes]
     _write_page(report, log, cells, qualities=qualities)
     shows, taps = cells.per_position()
     record = {

@@ -10,7 +10,4 @@ def frame(columns: Mapping[str, Any], *, index: object = None, index_name: str |
     """Return a pandas DataFrame; raise ImportError with installation advice if pandas is missing."""
     with needed("to_frame", "pandas"):
         import pandas as pd
-    table = pd.DataFrame(dict(columns), index=index)
-    if index_name is not None:
-        table.index.name = index_name
-    return table
+    return pd.DataFrame(dict(columns), index=index).rename_axis(index=index_name)
