@@ -42,9 +42,10 @@ def multileave_outcomes(
     # one random stream per 256 samples
     counts = np.diff(np.append(np.arange(0, n_samples, 256), n_samples))
     seeds: Any = np.random.SeedSequence(random_state).generate_state(counts.size, np.uint64)
+    longest = int(np.diff(ranked.offsets).max())
     for count, seed in zip(counts.tolist(), seeds, strict=True):
         by = method == "sosm", credit == "difference"
-        multileave(ranked, tables, chosen.astype(np.int64), count, seed, *by, outcome)
+        multileave(ranked, tables, longest, chosen.astype(np.int64), count, seed, *by, outcome)
     return outcome.astype(np.float64)
 
 

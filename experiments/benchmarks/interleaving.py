@@ -87,9 +87,8 @@ def main() -> None:
 
         def run_sosm(user=user, crowd=crowd) -> None:
             outcome = np.zeros((len(crowd), len(crowd)), dtype=np.int64)
-            multileave(
-                ranked, tables_for(ranked, user, 10, 1), crowd, n // 50, np.uint64(0), True, False, outcome
-            )
+            tables, longest = tables_for(ranked, user, 10, 1), int(np.diff(ranked.offsets).max())
+            multileave(ranked, tables, longest, crowd, n // 50, np.uint64(0), True, False, outcome)
 
         fast = best_rate(run_sosm, n // 50, 3)
         plain = plain_rate(SOSM(), ranked, crowd, user, 100)

@@ -170,8 +170,7 @@ class Impression(Struct, frozen=True):
     def clicked(self) -> NDArray[np.bool_]:
         """Boolean array by rank, True for clicked documents, as an argument of ``Interleaver.credit``."""
         places = np.zeros(len(self.shown.documents), dtype=bool)
-        for click in self.clicks or ():
-            places[click.rank - 1] = True
+        places[list(places_of(self))] = True
         return places
 
     def to_dict(self) -> dict[str, Any]:
@@ -219,9 +218,7 @@ class Line(Impression, frozen=True, gc=False):
 
 def places_of(one: Impression) -> tuple[int, ...]:
     """Return the indices of the clicked documents, in ascending order."""
-    if not one.clicks or len(one.clicks) == 1:
-        return tuple(click.rank - 1 for click in one.clicks or ())
-    return tuple(sorted({click.rank - 1 for click in one.clicks}))
+    return tuple(sorted({click.rank - 1 for click in one.clicks or ()}))
 
 
 @dataclass(frozen=True)
@@ -362,9 +359,7 @@ def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[l
                 f"expected one list and its clicks per line, got {len(raw):,} bytes, more than {_LONGEST:,}",
                 "check that the file is a click log",
             )
-        if not all(map(bytes.strip, raws)):
-            lines = [(at, raw) for at, raw in lines if raw.strip()]
-        yield lines
+        yield [(at, raw) for at, raw in lines if raw.strip()]
 
 
 class Lines:

@@ -11,7 +11,7 @@ import numpy as np
 from structsvm.live.contract.bodies import Assign, Served, Show
 from structsvm.live.contract.config import fresh_bandit
 from structsvm.live.contract.tokens import bucket, keyed
-from structsvm.live.store.records import ExperimentRow, StoredDuel
+from structsvm.live.store.records import ExperimentRow
 from structsvm.online.bandits import Delayed
 from structsvm.protocols import Duel
 
@@ -48,14 +48,14 @@ class Policy:
         if len(self.duels) > _REMEMBERED:
             self.own.discard(self.duels.popitem(last=False)[0])
 
-    def count(self, stored: Iterable[StoredDuel]) -> None:
+    def count(self, stored: Iterable[tuple[int, bytes, Duel]]) -> None:
         """Count the duels of stored lists as pending; those of this process were counted when they were assigned."""
-        for one in stored:
-            self.last = max(self.last, one.seq)
-            if one.id in self.own:
-                self.own.discard(one.id)
+        for seq, impression, duel in stored:
+            self.last = max(self.last, seq)
+            if impression in self.own:
+                self.own.discard(impression)
             else:
-                self.bandit.send(one.duel)
+                self.bandit.send(duel)
 
 
 @dataclass

@@ -59,8 +59,6 @@ def page_of(shown: Shown, offset: int) -> Shown:
 
     The rest of a round that began on the previous page is not credited, as its order is already drawn.
     """
-    if not offset:
-        return shown
     end = offset + (-offset % shown.n_rankers)
     rows = tuple((None,) * len(row[offset:end]) + row[end:] for row in shown.evidence)
     return replace(shown, documents=shown.documents[offset:], evidence=rows, offset=offset)

@@ -13,7 +13,6 @@ from structsvm.live.contract.calls import Refused
 from structsvm.live.contract.clock import Clock
 from structsvm.live.contract.config import check_config, check_key
 from structsvm.live.contract.keys import Keys
-from structsvm.live.counting.closing import Counts
 from structsvm.live.counting.guardrails import SHARES, seen
 from structsvm.live.counting.reporting import Reports
 from structsvm.live.engines.engine import engine_hashes, with_hashes
@@ -150,12 +149,10 @@ class Registry:
             if old is not None:
                 made.policy = old.policy
             if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
-                made.winner = await asyncio.to_thread(self._winner, row)
+                report = await asyncio.to_thread(self.reports.of, row, self.clock.now())
+                made.winner = report.verdict.winner
             by_id[row.id] = made
         return by_id
-
-    def _winner(self, row: ExperimentRow) -> str | None:
-        return Counts.stored(self.store, row, self.store.progress(row.id)).winner
 
     async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
         """Load updated bandits, and count the lists that any worker has shown since."""

@@ -16,7 +16,6 @@ from structsvm.live.store.records import (
     FORGOTTEN,
     ClosingProgress,
     ExperimentRow,
-    StoredDuel,
     StoredImpression,
     duels_of,
     shown_of,
@@ -372,10 +371,10 @@ class Store:
     def duel(self, impression: bytes) -> Duel | None:
         """Return the duel of an impression; None if there is none."""
         rows = self._rows(select(_i.seq, _i.id, _i.record).where(_i.id == impression))
-        return next((one.duel for one in duels_of(rows)), None)
+        return next((duel for _, _, duel in duels_of(rows)), None)
 
-    def duels(self, experiment: int, after: int, limit: int) -> list[StoredDuel]:
-        """Return the duels of the last impressions with ``seq > after``, in their order."""
+    def duels(self, experiment: int, after: int, limit: int) -> list[tuple[int, bytes, Duel]]:
+        """Return the duels of the last impressions with ``seq > after``, in their order, each with ``seq`` and id."""
         query = select(_i.seq, _i.id, _i.record).where(_i.experiment == experiment, _i.seq > after)
         return duels_of(self._rows(query.order_by(_i.seq.desc()).limit(limit)))[::-1]
 

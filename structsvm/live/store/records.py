@@ -77,14 +77,6 @@ class StoredImpression(NamedTuple):
     clicks: tuple[tuple[int, str, int, float | None, int], ...]
 
 
-class StoredDuel(NamedTuple):
-    """The duel for which a list was stored."""
-
-    seq: int
-    id: bytes
-    duel: Duel
-
-
 def shown_of(record: str, config: Mapping[str, Any]) -> Shown:
     """Return the record of a stored list; raise ValueError if it is damaged.
 
@@ -98,11 +90,11 @@ def shown_of(record: str, config: Mapping[str, Any]) -> Shown:
     return Shown.from_dict(fields)
 
 
-def duels_of(rows: Sequence[Any]) -> list[StoredDuel]:
-    """Return the duels of impression rows; rows of the control have none."""
+def duels_of(rows: Sequence[Any]) -> list[tuple[int, bytes, Duel]]:
+    """Return the duels of impression rows, each with ``seq`` and id; rows of the control have none."""
     records = ((row, json.loads(row.record)) for row in rows)
     return [
-        StoredDuel(row.seq, row.id, Duel(tuple(record["arms"]), record.get("note")))
+        (row.seq, row.id, Duel(tuple(record["arms"]), record.get("note")))
         for row, record in records
         if "arms" in record
     ]

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from structsvm.common.checks import check_positive, check_whole
+from structsvm.common.checks import check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import Eliminates, check_horizon, check_pair, pick, tied
+from structsvm.online.bandits.policy import CountsWins, Eliminates, check_horizon, check_pair, pick, tied
 from structsvm.protocols import Duel
 
 
-class BeatTheMean(Eliminates):
+class BeatTheMean(Eliminates, CountsWins):
     """Beat the Mean of Yue and Joachims (ICML 2011).
 
     The arm with the fewest comparisons is compared with a random remaining arm (possibly itself), and only the record
@@ -35,13 +35,10 @@ class BeatTheMean(Eliminates):
     assumes = "total order, relaxed transitivity"
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, gamma: float = 1.0) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
+        super().__init__(n_arms)  # row i of ``wins`` holds only the duels in which i was the first arm
         self.horizon = check_horizon(horizon, "Beat the Mean")
         self.gamma = check_positive("gamma", gamma)
-        self.t = 0
         self.remaining = list(range(self.n_arms))
-        # row i holds only the duels in which i was the first arm
-        self.wins = np.zeros((self.n_arms, self.n_arms))
         self.plays = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:

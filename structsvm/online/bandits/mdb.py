@@ -54,8 +54,6 @@ class MDB(CountsWins):
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the arms to compare: a single arm of E, or the arms of F; all arms in the first round and if E is
         empty."""
-        if self.t == 0:
-            return Duel(tuple(range(self.n_arms)))
         log_t = self.alpha * log(self.t + 1)
         # E uses bounds with alpha, F bounds with alpha * beta, both at the time of this round
         narrow = np.flatnonzero((upper_bounds(self.wins, log_t) >= 0.5).all(axis=1))

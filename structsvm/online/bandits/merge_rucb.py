@@ -8,7 +8,7 @@ import numpy as np
 
 from structsvm.common.checks import check_choice, check_number, check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import SavedState, check_order, pick, record_pair, tied
+from structsvm.online.bandits.policy import CountsWins, check_order, pick, tied
 from structsvm.protocols import Duel
 
 
@@ -35,7 +35,7 @@ def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
         merged[small].append(merged[large].pop())
 
 
-class MergeRUCB(SavedState):
+class MergeRUCB(CountsWins):
     """mergeRUCB of Zoghi et al. (WSDM 2015, Algorithm 1), for many arms.
 
     It assumes a Condorcet winner and needs no horizon.
@@ -86,7 +86,7 @@ class MergeRUCB(SavedState):
         size: int = 4,
         partition: Literal["in order", "shuffled"] = "shuffled",
     ) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
+        super().__init__(n_arms)
         check_number("alpha", alpha, 0.5, open_end=True, remedy="C(delta) is defined for more than 1/2")
         self.alpha = float(alpha)
         self.delta = check_positive("delta", delta)
@@ -95,13 +95,11 @@ class MergeRUCB(SavedState):
         self.partition: str = partition
         p = 2 * alpha - 1
         self.offset = float(power((4 * alpha - 1) * self.n_arms**2 / (p * delta), 1 / p))  # C(delta)
-        self.t = 0
         self.stage = 1
         # before the first duel draws the order, only the sizes of the batches are final
         self.ordered = partition == "in order" or self.n_arms == 1
         self.batches = initial_batches(range(self.n_arms), self.size)
         self.current = 0  # index of the batch of the next duel
-        self.wins = np.zeros((self.n_arms, self.n_arms))
         self._advance()
 
     @property
@@ -147,10 +145,9 @@ class MergeRUCB(SavedState):
         """
         # check the order before anything changes; the first outcome that arrives determines it
         order = None if self.ordered else check_order("duel: order in its note", duel.note, self.n_arms)
-        record_pair(self.wins, duel, outcome)
+        super().update(duel, outcome)
         if order is not None:
             self.batches, self.ordered = initial_batches(order, self.size), True
-        self.t += 1
         if not self.finished:
             self._merge()
             self._advance()

@@ -1,5 +1,6 @@
 """Merge rankings by random choices, which are an argument, so that the same code samples one list or enumerates all."""
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
@@ -33,35 +34,26 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
 
     ``run`` is called once for each path of choices.
     """
-    # Depth-first search: the next call of ``run`` repeats the choices in ``path``, and takes the first possible option
-    # at each later choice. Afterwards the last choice in ``path`` that has another option is advanced.
-    probabilities: dict[Shown, float] = {}
-    path: list[int] = []
-    while True:
-        options: list[Sequence[float]] = []
-        probability = 1.0
+    # Depth-first search: ``run`` repeats the choices of a path, and takes the first possible option at each later
+    # choice; the other options there are paths that are still to be followed.
+    records: dict[Shown, float] = {}
+    waiting: list[tuple[int, ...]] = [()]
+    while waiting:
+        path = list(waiting.pop())
+        taken: list[float] = []
 
-        def choose(probabilities: Sequence[float], options: list[Sequence[float]] = options) -> int:
-            nonlocal probability
-            if len(options) == len(path):
-                path.append(next(i for i, p in enumerate(probabilities) if p > 0))
-            index = path[len(options)]
-            options.append(probabilities)
-            probability *= probabilities[index]
-            return index
+        def choose(probabilities: Sequence[float], path: list[int] = path, taken: list[float] = taken) -> int:
+            if len(taken) == len(path):
+                first, *others = (option for option, p in enumerate(probabilities) if p > 0)
+                waiting.extend((*path, other) for other in reversed(others))
+                path.append(first)
+            option = path[len(taken)]
+            taken.append(probabilities[option])
+            return option
 
         shown = run(choose)
-        probabilities[shown] = probabilities.get(shown, 0.0) + probability
-        # backtrack to the last choice with another possible option
-        while path:
-            last = options[len(path) - 1]
-            following = next((i for i in range(path[-1] + 1, len(last)) if last[i] > 0), None)
-            if following is not None:
-                path[-1] = following
-                break
-            path.pop()
-        if not path:
-            return list(probabilities.items())
+        records[shown] = records.get(shown, 0.0) + math.prod(taken)
+    return list(records.items())
 
 
 class Merging:

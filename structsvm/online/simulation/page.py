@@ -1,7 +1,7 @@
 """HTML page of a bandit simulation: regret and accuracy over time, and the number of comparisons of each pair."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,6 @@ from structsvm.common.checks import BadInput
 from structsvm.common.portable.elementary import log1p
 from structsvm.online.simulation.play import Simulation
 from structsvm.plots import figures, pages
-from structsvm.protocols import Float
 
 _DEPTH = 12
 """Largest number of pairs in the table under a heat map."""
@@ -19,23 +18,14 @@ _NAMED = 8
 """Largest number of arm names listed under a heat map; with more arms, only the first names and the last are listed."""
 
 
-class DuelMap(NamedTuple):
-    """Counts of comparisons of pairs, as an image from 0 (none) to 1 on a log scale, and the most frequent pairs."""
-
-    title: str
-    shares: Float
-    arms: list[str]
-    """Names of the rows and columns; with many arms, only the first names and the last."""
-    most: int
-    n_pairs: int
-    n_never: int
-    pairs: list[list[str]]
-
-
 def duel_map(
     duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[str] | None = None
-) -> DuelMap:
-    """Return the map of ``Simulation.duels`` (pairs above the diagonal, single arms on it), with arms in ``order``."""
+) -> dict[str, Any]:
+    """Return the map of ``Simulation.duels`` (pairs above the diagonal, single arms on it), with arms in ``order``.
+
+    ``shares`` is an image of the counts from 0 (none) to 1 on a log scale; ``arms`` are the names of its rows and
+    columns, with many arms only the first names and the last; ``pairs`` are the most frequent pairs.
+    """
     counts = np.asarray(duels, dtype=np.int64)
     n = len(counts)
     # make the counts symmetric, so that the image does not depend on the numbering of the arms
@@ -53,15 +43,15 @@ def duel_map(
         if times := int(shown[i, j]):
             pair = f"{called[i]} alone" if i == j else f"{called[i]} and {called[j]}"
             pairs.append([pair, f"{times:,}", f"{100 * times / total:.1f}%"])
-    return DuelMap(
-        title,
-        log1p(shown) / log1p(most) if most else np.zeros(shown.shape),
-        called if n <= _NAMED else [*called[: _NAMED - 1], "…", called[-1]],
-        most,
-        n * (n - 1) // 2,
-        int((np.triu(shown, 1) == 0).sum() - n * (n + 1) // 2),
-        pairs,
-    )
+    return {
+        "title": title,
+        "shares": log1p(shown) / log1p(most) if most else np.zeros(shown.shape),
+        "arms": called if n <= _NAMED else [*called[: _NAMED - 1], "…", called[-1]],
+        "most": most,
+        "n_pairs": n * (n - 1) // 2,
+        "n_never": int((np.triu(shown, 1) == 0).sum() - n * (n + 1) // 2),
+        "pairs": pairs,
+    }
 
 
 def leaders(results: Mapping[str, Simulation]) -> list[str]:

@@ -76,16 +76,10 @@ def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any]
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
     """Return the regret of a comparison; ``kind`` is one of :data:`REGRETS`."""
-    # pairs are frequent, so their regret is computed without an array
-    if len(arms) == 2:
-        first, second = float(gaps[arms[0]]), float(gaps[arms[1]])
-        if kind == "weak":
-            return min(first, second)
-        return first + second if kind == "sum" else (first + second) / 2
-    values = gaps[np.array(arms)]
-    if kind == "sum":
+    if kind == "sum" and len(arms) != 2:
         raise BadInput("regret", "'sum' is for pairs, got a set", "use {regret='average'} or 'weak'")
-    return float(values.min() if kind == "weak" else values.mean())
+    values = gaps[np.array(arms)]
+    return float({"average": values.mean, "sum": values.sum, "weak": values.min}[kind]())
 
 
 def play_literally(

@@ -159,9 +159,6 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         gradients = totals / length - total * Mu / (length * length * length)
         return (total / length)[:, 0] - least, np.hstack([gradients, -np.ones((len(parts), 1))])
 
-    def negated(point: Any) -> Any:
-        return -point[-1]
-
     # the shortest weights with total' u / |total| >= 1 in all pairs (Lawson and Hanson's LDP) are the starting point
     directions = np.array([total / _length(total) for total in totals])
     system, target = np.vstack([directions.T, np.ones(len(parts))]), np.append(np.zeros(basis.shape[1]), 1.0)
@@ -172,6 +169,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         raise BadInput("psi", "no weights make the better ranker of every pair win", "omit a pair")
     start = residual[:-1] / norm(residual[:-1])
     settings: dict[str, Any] = {
+        "fun": lambda point: -point[-1],
         "jac": lambda _: np.append(np.zeros(len(start)), -1.0),
         "method": "SLSQP",
         "constraints": [
@@ -181,7 +179,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         "options": {"ftol": 1e-15, "maxiter": 1000},
     }
     # the last coordinate is a lower bound on the scores of all pairs, and is maximised
-    u = minimize(negated, np.append(start, scores(np.append(start, 0.0))[0].min()), **settings).x[:-1]
+    u = minimize(x0=np.append(start, scores(np.append(start, 0.0))[0].min()), **settings).x[:-1]
     return products(basis, u / norm(u))
 
 

@@ -1,6 +1,5 @@
 """The fourteen click features of the thesis: differences between the clicks of two teams."""
 
-from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -100,27 +99,18 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     return phi
 
 
-def psi(
-    log: ClickLog | Iterable[Impression],
-    own: int = 0,
-    other: int = 1,
-    *,
-    features: Callable[[Impression, int, int], Float] = click_features,
-) -> Float:
+def psi(log: ClickLog, own: int = 0, other: int = 1) -> Float:
     """Return ``Psi_j`` per impression, (n_impressions, n_features): ``psi(log) @ w`` is the statistic ``delta_w``.
 
-    For learning, ``own`` is the better ranker. ``features`` must change its sign if the two rankers are
-    exchanged.
+    For learning, ``own`` is the better ranker.
     """
-    impressions = log.impressions if isinstance(log, ClickLog) else tuple(log)
-    compared = [(k, one) for k, one in enumerate(impressions) if not one.same]
+    compared = [(k, one) for k, one in enumerate(log.impressions) if not one.same]
     if not compared:
         raise BadInput("psi", "expected at least one impression on which the rankers differ, got none")
     rows = []
     for k, impression in compared:
         try:
-            rows.append(features(impression, own, other))
+            rows.append(click_features(impression, own, other))
         except ValueError as error:
-            origin = log.place(k) if isinstance(log, ClickLog) else f"impression {k}"
-            raise BadInput(origin, f"{error}") from None
+            raise BadInput(log.place(k), f"{error}") from None
     return np.array(rows, dtype=np.float64)

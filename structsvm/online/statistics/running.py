@@ -94,14 +94,14 @@ class RunningStatistics:
 
     def add(
         self, records: Sequence[Shown], places: Sequence[Sequence[int]], names: Sequence[str] = ()
-    ) -> Float:
-        """Add lists in the order shown; return the outcome of each for every pair of rankers, from -1 to 1.
+    ) -> None:
+        """Add lists in the order shown.
 
         ``places`` are the indices of the clicked documents of each list, in ascending order, and ``names`` the names of
         the lists in errors, by default numbered from 0.
         """
         if not records:
-            return np.empty((0, len(self._pairs)))
+            return
         names = names or [f"impression {k}" for k in range(len(records))]
         credit, outcome, largest = credit_lists(self._interleaver, records, places, names)
         # A credit above the bound would invalidate the always-valid results, so it is refused before anything is added.
@@ -121,7 +121,6 @@ class RunningStatistics:
         self.n_clicked += sum(map(bool, places))
         if self.decision is None:
             self._decide()
-        return outcome
 
     def analysis(self, *, test: str = "t", power: float = 0.8, correction: str = "holm") -> Analysis:
         """Return the result of ``analyse`` for all impressions so far; raise BadInput if there are none."""

@@ -65,7 +65,7 @@ def test_needed_queries_are_estimated_on_held_out_queries():
         ]
         learned = learn_weights([(ClickLog.of(coins), "old")])
         found += learned.needed < 60
-        fitted += queries_needed(psi(coins) @ np.array(learned.weights)) < 60
+        fitted += queries_needed(psi(ClickLog.of(coins)) @ np.array(learned.weights)) < 60
     assert fitted >= 18
     assert found <= 5
 

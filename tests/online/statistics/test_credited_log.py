@@ -126,7 +126,9 @@ def test_weighted_clicks_are_those_of_the_features(tmp_path):
     w = np.random.default_rng(0).normal(size=14)
     read = read_credits(tmp_path / "log.jsonl", weights=w)
     for i, j in combinations(range(3), 2):
-        np.testing.assert_allclose(read.pair(i, j).delta, psi(made, i, j) @ w, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(
+            read.pair(i, j).delta, psi(ClickLog.of(made), i, j) @ w, rtol=1e-13, atol=1e-13
+        )
     assert analyse(read) == analyse(ClickLog.of(made), weights=w)
     rejected("weights: expected none for a credited log; pass them to read_credits", analyse, read, weights=w)
     rejected("weights: expected 14 finite numbers", read_credits, tmp_path / "log.jsonl", weights=[1.0])

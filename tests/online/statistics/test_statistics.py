@@ -135,7 +135,7 @@ def test_ranks_of_a_later_page_go_on():
     shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     one, later = (Impression(replace(shown, offset=offset), (Click(1),)) for offset in (0, 10))
     same = Impression(Shown("team_draft", ("a", "b"), 2, ((None, None),)), (Click(1),), same=True)
-    changed = dict(zip(FEATURES, np.diff(psi([one, same, later]), axis=0)[0], strict=True))
+    changed = dict(zip(FEATURES, np.diff(psi(ClickLog.of([one, same, later])), axis=0)[0], strict=True))
     assert {name: x for name, x in changed.items() if x} == {
         "single click, rank > 1": 1,
         "single click, rank <= 10": -1,
@@ -144,8 +144,9 @@ def test_ranks_of_a_later_page_go_on():
 
 def test_features_need_teams():
     shown = Probabilistic().show([["a", "b"], ["b", "a"]], rng=0)
-    rejected("expected records of 'team_draft', got 'probabilistic'", psi, [Impression(shown, (Click(1),))])
-    rejected("at least one impression", psi, [])
+    log, same = (ClickLog.of([Impression(shown, (Click(1),), same=one)]) for one in (False, True))
+    rejected("expected records of 'team_draft', got 'probabilistic'", psi, log)
+    rejected("at least one impression", psi, same)
 
 
 # -- learning ----------------------------------------------------------------------------------------------
@@ -371,4 +372,3 @@ def test_queries_needed_is_where_a_test_has_the_power():
 def test_a_log_in_memory_feeds_the_learning():
     log = ClickLog.of(random_impressions(50, np.random.default_rng(0)))
     assert psi(log).shape == (50, 14)
-    np.testing.assert_array_equal(psi(log, features=lambda given, own, other: np.ones(1)), np.ones((50, 1)))

@@ -57,28 +57,21 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share): 
         if fewest > 0:
             radius = factor * np.sqrt(log_t / fewest)
             # Shares are in [0, 1], so min + radius <= max - radius requires radius <= 1/2.
-            if radius <= 0.5:
-                lowest, highest = 1.0, 0.0
-                for c in range(n_alive):
-                    lowest = share[c] if share[c] < lowest else lowest
-                    highest = share[c] if share[c] > highest else highest
-                if lowest + radius <= highest - radius:
-                    # remove the worst arm and shift the arms after it, as in the policy's list
-                    c = 0
-                    while share[c] != lowest:
-                        c += 1
-                    loser = alive[c]
-                    n_alive -= 1
-                    for d in range(c, n_alive):
-                        alive[d] = alive[d + 1]
-                        won[d] = won[d + 1]
-                        played[d] = played[d + 1]
-                    # remove comparisons with this arm from the records: the mean arm averages only the remaining arms
-                    for d in range(n_alive):
-                        won[d] -= wins[alive[d], loser]
-                        played[d] -= plays[alive[d], loser]
-                        share[d] = won[d] / played[d] if played[d] > 0 else 0.5
-                    fewest, n_fewest = _fewest(played, n_alive)
+            if radius <= 0.5 and least_of(share[:n_alive]) + radius <= largest(share[:n_alive]) - radius:
+                # remove the worst arm and shift the arms after it, as in the policy's list
+                c = share[:n_alive].argmin()
+                loser = alive[c]
+                n_alive -= 1
+                for d in range(c, n_alive):
+                    alive[d] = alive[d + 1]
+                    won[d] = won[d + 1]
+                    played[d] = played[d + 1]
+                # remove comparisons with this arm from the records: the mean arm averages only the remaining arms
+                for d in range(n_alive):
+                    won[d] -= wins[alive[d], loser]
+                    played[d] -= plays[alive[d], loser]
+                    share[d] = won[d] / played[d] if played[d] > 0 else 0.5
+                fewest, n_fewest = _fewest(played, n_alive)
         if is_due(run, t):
             left = share[:n_alive]
             record(run, alive[one_of_largest(left, largest(left), run.ties)], t)

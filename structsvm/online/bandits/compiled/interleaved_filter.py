@@ -67,8 +67,7 @@ def _filter(run, candidate, rivals, wins, log_t, prune, limit):  # type: ignore[
             if dethroned:
                 candidate = successor
                 rounds = 0
-                for r in range(len(wins)):
-                    wins[r] = 0.0
+                wins[:] = 0.0
         # at the last step of a round, the candidate after elimination is recorded
         if is_due(run, t):
             record(run, candidate, t)

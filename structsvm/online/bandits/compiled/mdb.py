@@ -45,7 +45,6 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
     # ``needed`` contains the maxima of the rows of ``threshold``: arm i is in E iff ``ln t >= needed[i]``, and in F iff
     # ``beta ln t >= needed[i]``. ``stale`` marks arms whose maximum may have decreased; ``wide[:n_wide]`` contains F.
     scores, gaps, rng, horizon = run.scores, run.gaps, run.rng, run.times[-1]
-    k = len(gaps)
     n_wide = 0
     # Invariant: an arm outside F can join only if beta ln t >= joins. Until then, only members of F are checked.
     joins = 0.0
@@ -70,10 +69,8 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
         narrow = 0
         for a in range(n_wide):
             narrow += 1 if needed[wide[a]] <= log_t else 0
-        # Algorithm 1 compares all arms in the first round; in later rounds, a single arm in E is played alone
-        if t == 1:
-            narrow = 0
-        if narrow == 1 or k == 1:
+        # in the first round, E and F contain all arms, as no threshold exceeds ln 1; a single arm in E is played alone
+        if narrow == 1:
             arm = 0
             while needed[arm] > log_t:
                 arm += 1

@@ -52,10 +52,7 @@ def _best(wins, members, sizes, arms, share, ties):  # type: ignore[no-untyped-d
     for b in range(len(sizes)):
         for a in range(sizes[b]):
             arms[n] = arm = members[b, a]
-            won = lost = 0.0
-            for other in range(len(wins)):
-                won += wins[arm, other]
-                lost += wins[other, arm]
+            won, lost = wins[arm].sum(), wins[:, arm].sum()
             share[n] = won / (won + lost) if won + lost > 0 else 0.5
             n += 1
     return arms[one_of_largest(share[:n], largest(share[:n]), ties)]
@@ -106,11 +103,7 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
                     return True
                 continue
         if remaining == 1:
-            arm = 0
-            for b in range(n_batches):
-                if sizes[b] == 1:
-                    arm = members[b, 0]
-            exploit(run, arm, t - 1)
+            exploit(run, members[sizes.argmax(), 0], t - 1)
             return False
         # The policy removes arms at the end of ``update``, before its next duel, so record step t - 1 after the
         # removal.

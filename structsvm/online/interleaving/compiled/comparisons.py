@@ -89,7 +89,7 @@ def compare_pairs(
     def run(start: int) -> None:
         own = kernels.Tasks(*(column[start : start + size] for column in tasks))
         if method == "team_draft":
-            kernels.team_draft(ranked, tables, own)
+            kernels.team_draft(ranked, tables, len(decay), own)
         else:
             kernels.probabilistic(ranked, tables, decay, credit == "difference", own)
 

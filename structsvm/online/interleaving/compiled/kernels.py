@@ -83,14 +83,14 @@ def look(state: np.uint64, tables: ClickTables, grade: int, k: int) -> tuple[np.
 
 
 @kernel
-def team_draft(ranked: RankedQueries, tables: ClickTables, tasks: Tasks) -> None:
-    """Count wins and losses of ``first[task]`` against ``second[task]`` in ``counts[task]`` team drafts."""
+def team_draft(ranked: RankedQueries, tables: ClickTables, longest: int, tasks: Tasks) -> None:
+    """Count wins and losses of ``first[task]`` against ``second[task]`` in ``counts[task]`` team drafts.
+
+    No query has more than ``longest`` documents.
+    """
     rankings, _, grades, offsets = ranked
     first, second, counts, seeds, wins, losses = tasks
     n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
-    longest = 0
-    for q in range(n_queries):
-        longest = max(longest, offsets[q + 1] - offsets[q])
     # number of the comparison that last showed each document, so that no array is cleared between comparisons
     last_shown = np.zeros(longest, dtype=np.int64)
     number = 0
@@ -148,11 +148,7 @@ def probabilistic(
     first, second, counts, seeds, wins, losses = tasks
     n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
     # total[k]: sum of the first k + 1 entries of ``decay``, the total weight of a ranking of k + 1 documents
-    total = np.zeros(decay.shape[0])
-    mass = 0.0
-    for k in range(decay.shape[0]):
-        mass += decay[k]
-        total[k] = mass
+    total = np.cumsum(decay)
     # number of the comparison that last showed each document
     last_shown = np.zeros(decay.shape[0], dtype=np.int64)
     # distribution of the lead of a in clicks; see ``add_click``
@@ -226,6 +222,7 @@ def probabilistic(
 def multileave(
     ranked: RankedQueries,
     tables: ClickTables,
+    longest: int,
     rankers: NDArray[np.int64],
     n_samples: int,
     state: np.uint64,
@@ -234,12 +231,9 @@ def multileave(
     outcome: NDArray[np.int64],
 ) -> None:
     """Add the outcome of each pair, 1 or -1, in ``n_samples`` team drafts of several rankings, with credit by teams
-    or by SOSM."""
+    or by SOSM; no query has more than ``longest`` documents."""
     rankings, places, grades, offsets = ranked
     n, n_queries, length = rankers.shape[0], offsets.shape[0] - 1, tables[0].shape[1]
-    longest = 0
-    for q in range(n_queries):
-        longest = max(longest, offsets[q + 1] - offsets[q])
     # number of the comparison that last showed each document
     last_shown = np.zeros(longest, dtype=np.int64)
     pointer = np.zeros(n, dtype=np.int64)
@@ -338,7 +332,7 @@ def interleave(live: Any, first: int, second: int, rng: np.random.Generator) -> 
     tasks.first[0], tasks.second[0], tasks.seeds[0] = first, second, _seed(rng)
     tasks.wins[0] = tasks.losses[0] = 0
     if by_teams:
-        team_draft(ranked, tables, tasks)
+        team_draft(ranked, tables, decay.shape[0], tasks)
     else:
         probabilistic(ranked, tables, decay, by_difference, tasks)
     if tasks.wins[0] == tasks.losses[0]:
@@ -350,11 +344,9 @@ def interleave(live: Any, first: int, second: int, rng: np.random.Generator) -> 
 def merge(live: Any, rankers: NDArray[np.int64], rng: np.random.Generator, won: NDArray[np.int64]) -> None:
     """Merge more than two rankings by SOSM; set ``won[a, b]``, a < b, to 1 or -1 for ``rankers[a]``, ``rankers[b]``."""
     # Ties are broken by a coin flip per pair.
-    ranked, tables, _, _, by_difference, _ = live
-    for a in range(len(rankers)):
-        for b in range(len(rankers)):
-            won[a, b] = 0
-    multileave(ranked, tables, rankers, 1, _seed(rng), True, by_difference, won)
+    ranked, tables, decay, _, by_difference, _ = live
+    won[: len(rankers), : len(rankers)] = 0
+    multileave(ranked, tables, decay.shape[0], rankers, 1, _seed(rng), True, by_difference, won)
     for a in range(len(rankers)):
         for b in range(a + 1, len(rankers)):
             if won[a, b] == 0:
