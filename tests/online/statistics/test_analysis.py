@@ -58,7 +58,7 @@ def simulated(data, scores, method, n, *, user="informational", **options):
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_every_method_finds_the_better_ranker(data, method):
     scores = ideal_and_worse(data, 3.0, 0.1)
-    n = 200
+    n = 500
     answer = analyse(simulated(data, scores, method, n, rankers=["worse", "better"]))
     assert (answer.fixed_sample_winner, answer.leader, answer.winner) == ("better",) * 3
     assert answer.more_queries() == 0
