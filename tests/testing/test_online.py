@@ -58,7 +58,6 @@ def test_no_interleaver_is_left_out():
 
 USERS = {
     **{f"{name}-{n}": CascadeUser.named(name, n) for name, n in CASCADE_TABLES},
-    "stops anywhere": CascadeUser.named("informational", 3, stop="any"),
     "position": PositionBasedUser([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3]),
     "dependent": DependentClickUser([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2]),
 }
