@@ -137,7 +137,7 @@ def check_rankings(
         raise BadInput(
             "rankings",
             f"this method compares exactly 2 rankings, got {len(checked)}",
-            "use TeamDraft, Probabilistic, Optimized or SOSM for more",
+            "use a method for more, such as TeamDraft",
         )
     if len(checked) < 2:
         raise BadInput("rankings", f"expected at least 2 rankings to compare, got {len(checked)}")

@@ -254,7 +254,7 @@ def analyse(
         The test that decides; the result contains the p-values of all tests. In place of "t" and "z", an exact test
         decides below 30 queries (or clusters) with a difference (``PairComparison.test``). "wilcoxon" is the signed
         rank test of :func:`structsvm.metrics.compare`, exact for up to 50 values that are not zero; it requires a
-        statistic that is symmetric for indifferent users: team draft, balanced or document constraints. "sign" counts
+        statistic that is symmetric for indifferent users, and is refused for methods without one. "sign" counts
         randomised wins if outcomes are fractional.
     alpha : float, default=0.05
         Level of the decision and of the intervals.
