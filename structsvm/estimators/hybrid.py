@@ -112,7 +112,8 @@ class HybridWeights:
     @property
     def advice(self) -> str:
         """The recommendation as a sentence."""
-        gain, top, doubt = self.against["equal weights"], self.weights.max(), ", which is not significant"
+        doubt = ", which is not significant"
+        gain, top = self.against["equal weights"], self.weights.max()
         if math.isclose(top, self.weights.min()):
             text = "take equal weights: no other weights are better"
         else:

@@ -435,9 +435,8 @@ def _parse_set(
     ]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
-        if (
-            "\0" in word
-        ):  # NUL is refused as in every other file, because NumPy drops trailing NULs of strings
+        # NUL is refused as in every other file, because NumPy drops trailing NULs of strings
+        if "\0" in word:
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
     # embeddings give a set of similarities; the texts, if any, are stored as a separate set
     described: dict[str, Any] = {

@@ -7,7 +7,9 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
+from structsvm import StructuralRanker
 from structsvm.oracles.log_rank import NDCG, PrecisionAt, ReciprocalRank
+from structsvm.readers import make_ranking
 from tests.oracles.separating import curve, make, separate
 from tests.refusing import rejected
 
@@ -136,3 +138,11 @@ def test_bad_settings_are_refused():
 def test_gains_that_overflow_are_refused(label):
     with pytest.raises(ValueError, match=r"gains have a finite sum, got a label .*gain='linear'"):
         NDCG().bind(np.array([0.0, label, label, label]), np.array([0, 4]))
+
+
+def test_gains_are_labels_of_the_exponential_gain():
+    data = make_ranking(30, 8, 4, grades=4, random_state=0)
+    gains = np.array([0.0, 0.01, 0.1, 1.0])[data.y.astype(int)]
+    stated = StructuralRanker(NDCG(None, gain="linear"), C=10).fit(data.X, gains, qid=data.qid)
+    coded = StructuralRanker("ndcg", C=10).fit(data.X, np.log2(1 + gains), qid=data.qid)
+    np.testing.assert_allclose(coded.coef_, stated.coef_, rtol=1e-9)

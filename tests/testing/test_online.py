@@ -48,6 +48,8 @@ INTERLEAVERS = [
 @pytest.mark.parametrize(("method", "options"), INTERLEAVERS, ids=lambda value: getattr(value, "name", None))
 def test_every_interleaver_passes(method, options):
     check_interleaver(method, **options)
+    # a method declares a bias if equal rankers need not tie under every behaviour of users
+    assert bool(method.bias) == (options.get("fair", "credit") in (None, "even credit"))
 
 
 def test_no_interleaver_is_left_out():
@@ -58,6 +60,7 @@ def test_no_interleaver_is_left_out():
 
 USERS = {
     **{f"{name}-{n}": CascadeUser.named(name, n) for name, n in CASCADE_TABLES},
+    "stops anywhere": CascadeUser.named("informational", 3, stop="any"),
     "position": PositionBasedUser([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3]),
     "dependent": DependentClickUser([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2]),
 }

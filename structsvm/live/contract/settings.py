@@ -109,7 +109,7 @@ class Settings:
             raise BadInput("backup_folder", "expected none for PostgreSQL", "run pg_dump regularly")
         if self.grace_s is not None:
             check_number("grace_s", self.grace_s, 0.0, 604_800.0)
-        if self.secret_file is None and self.sqlite_path is None:
+        if not self.secret_file and self.sqlite_path is None:
             raise BadInput("secret_file", "PostgreSQL requires a file for the secrets that sign tokens")
 
     @property

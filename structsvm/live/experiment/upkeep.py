@@ -67,7 +67,8 @@ class Upkeep:
 
     def start(self) -> None:
         """Start the loops; called in the event loop."""
-        self._tasks, settings = [asyncio.create_task(self._keep_up())], self.settings
+        settings = self.settings
+        self._tasks = [asyncio.create_task(self._keep_up())]
         if settings.backup_folder is not None and settings.sqlite_path is not None:
             folder, every_s = Path(settings.backup_folder), 3600 * settings.backup_every_h
             backups = Backups(settings.sqlite_path, folder, every_s, settings.backups_kept)

@@ -85,9 +85,8 @@ class Anytime(SavedState):
 
     def __init__(self, name: str, n_arms: int, *, first: int = 1000) -> None:
         self.name = name
-        self.horizon = check_whole(
-            "first", first, 2, floats=True
-        )  # the horizon 1 would not grow when squared
+        # the horizon 1 would not grow when squared
+        self.horizon = check_whole("first", first, 2, floats=True)
         self.t = 0  # comparisons within the current horizon
         self.answer = -1  # best arm of the previous run, until the current run has finished
         self.bandit = make(name, n_arms, self.horizon)

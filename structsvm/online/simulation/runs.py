@@ -78,8 +78,11 @@ def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
     """Return the regret of a comparison; ``kind`` is one of :data:`REGRETS`."""
     if kind == "sum" and len(arms) != 2:
         raise BadInput("regret", "'sum' is for pairs, got a set", "use {regret='average'} or 'weak'")
+    if len(arms) == 2:  # pairs are frequent, so their regret is computed without an array
+        first, second = float(gaps[arms[0]]), float(gaps[arms[1]])
+        return min(first, second) if kind == "weak" else (first + second) / (1 if kind == "sum" else 2)
     values = gaps[np.array(arms)]
-    return float({"average": values.mean, "sum": values.sum, "weak": values.min}[kind]())
+    return float(values.min() if kind == "weak" else values.mean())
 
 
 def play_literally(

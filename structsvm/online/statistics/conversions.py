@@ -123,15 +123,19 @@ def ab_test(users: ArrayLike, conversions: ArrayLike, *, share: float = 0.5, alp
 
 def _whole(name: str, given: ArrayLike) -> Float:
     """Return two counts; raise BadInput for others."""
-    counts = np.asarray(given, dtype=np.float64)
-    if counts.shape != (2,) or not (np.isfinite(counts) & (counts >= 0) & (counts == np.floor(counts))).all():
+    counts = np.asarray(given)
+    if (
+        counts.shape != (2,)
+        or counts.dtype.kind not in "iuf"
+        or not (np.isfinite(counts) & (counts >= 0) & (counts == np.floor(counts))).all()
+    ):
         raise BadInput(
             name,
             f"expected two whole numbers, of A and of B, got {counts.tolist()}",
             "pass counts of users; revenue has no bound known in advance, so that this test does not apply to it: fix "
             "the number of users, look once, and compare the means with scipy.stats.ttest_ind",
         )
-    return counts
+    return counts.astype(np.float64)
 
 
 def _log_capital(counts: Float, share: float, q: float) -> float:

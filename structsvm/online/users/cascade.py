@@ -1,11 +1,11 @@
 """Cascade click models: users read from the top, and click and stop with probabilities that depend on the grade."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.online.users.click_tables import TableClicks
 from structsvm.protocols import ClickTables
 
@@ -38,7 +38,10 @@ class CascadeUser(TableClicks):
     click_probability : sequence of float, one per grade
         Probability of a click on a document of each grade, given that the user looks at it.
     stop_probability : sequence of float, one per grade
-        Probability of stopping after a click on a document of each grade.
+        Probability of stopping after a document of each grade.
+    stop : {"click", "any"}, default "click"
+        Stop only after a clicked document, or after any document. "any" replicates public simulators, in which users
+        also stop after documents without a click.
 
     Notes
     -----
@@ -56,6 +59,7 @@ class CascadeUser(TableClicks):
 
     click_probability: tuple[float, ...]
     stop_probability: tuple[float, ...]
+    stop: Literal["click", "any"] = "click"
 
     def __post_init__(self) -> None:
         self._check_tables("click_probability", "stop_probability")
@@ -65,9 +69,10 @@ class CascadeUser(TableClicks):
                 f"expected one entry for each of the {len(self.click_probability)} grades of "
                 f"click_probability, got {len(self.stop_probability)}",
             )
+        check_choice("stop", self.stop, ("click", "any"))
 
     @classmethod
-    def named(cls, name: str, n_grades: int) -> Self:
+    def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> Self:
         """Return a published user: perfect, navigational, informational, random or almost_random; 2, 3 or 5 grades.
 
         Examples
@@ -83,10 +88,10 @@ class CascadeUser(TableClicks):
                 "for other tables use CascadeUser(click_probability, stop_probability)",
             )
         click_probability, stop_probability = CASCADE_TABLES[name, n_grades]
-        return cls(click_probability, stop_probability)
+        return cls(click_probability, stop_probability, stop)
 
     def tables(self, length: int) -> ClickTables:
         """Return the tables of the model, each (n_grades, length)."""
         click = np.repeat(np.array(self.click_probability)[:, None], length, axis=1)
         stop = np.repeat(np.array(self.stop_probability)[:, None], length, axis=1)
-        return ClickTables(click, stop, np.zeros_like(stop))
+        return ClickTables(click, stop, stop if self.stop == "any" else np.zeros_like(stop))

@@ -14,13 +14,12 @@ from structsvm.online.interleaving.compiled.comparisons import compare_pairs, pr
 from structsvm.online.interleaving.compiled.kernels import probabilistic
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
-from tests.online.users.impatient import ImpatientUser
 from tests.refusing import called, rejections
 
 USERS = {
     "navigational": CascadeUser.named("navigational", 3),
     "perfect": CascadeUser.named("perfect", 3),
-    "impatient": ImpatientUser.named("informational", 3),
+    "any": CascadeUser.named("informational", 3, stop="any"),
     "position": PositionBasedUser([0.2, 0.5, 0.9], [1.0, 0.7, 0.4]),
     "dependent": DependentClickUser([0.2, 0.5, 0.9], [0.8, 0.5, 0.2]),
 }
@@ -71,7 +70,7 @@ def test_pairs_agree_with_enumeration(method, user, credit):
 
 
 @pytest.mark.parametrize("credit", ["sign", "difference"])
-@pytest.mark.parametrize("user", ["navigational", "impatient", "position"])
+@pytest.mark.parametrize("user", ["navigational", "any", "position"])
 @pytest.mark.parametrize("method", [TeamDraft(), SOSM()], ids=lambda m: m.name)
 def test_multileaving_agrees_with_enumeration(method, user, credit):
     ranked, n = _world(sizes=(4, 3)), 60_000
@@ -88,8 +87,8 @@ def test_multileaving_agrees_with_enumeration(method, user, credit):
 def test_tau_and_long_lists():
     ranked, n = _world(sizes=(4,)), 60_000
     for tau, length in ((1.0, 2), (0.0, 10)):
-        wins = _exact(Probabilistic(tau), ranked, [0, 1], USERS["impatient"], length)
-        counts = compare_pairs(ranked, [(0, 1)], USERS["impatient"], n, length=length, tau=tau)
+        wins = _exact(Probabilistic(tau), ranked, [0, 1], USERS["any"], length)
+        counts = compare_pairs(ranked, [(0, 1)], USERS["any"], n, length=length, tau=tau)
         p = wins[0, 1]
         assert abs(counts.wins[0] / n - p) <= 4.5 * np.sqrt(p * (1 - p) / n)
         assert (p == 0) == (tau == 0)  # every document is as likely of both rankers
@@ -183,7 +182,7 @@ def literal_sosm(rankings, grades, tables, stream):
 
 
 @pytest.mark.parametrize("credit", ["sign", "difference"])
-@pytest.mark.parametrize("user", ["navigational", "impatient"])
+@pytest.mark.parametrize("user", ["navigational", "any"])
 @pytest.mark.parametrize(
     ("literal", "method", "n_arms"),
     [(literal_team_draft, "team_draft", 2), (literal_probabilistic, "probabilistic", 2)]
@@ -214,7 +213,7 @@ def test_live_comparisons_are_won_by_credit(literal, method, n_arms, user, credi
 
 @pytest.mark.parametrize("method", ["team_draft", "probabilistic"])
 def test_threads_and_seeds(method):
-    ranked, pairs, user = _world(4), [(0, 1), (2, 3), (1, 1)], USERS["impatient"]
+    ranked, pairs, user = _world(4), [(0, 1), (2, 3), (1, 1)], USERS["any"]
     one = compare_pairs(ranked, pairs, user, 70_000, method=method, random_state=5)
     three = compare_pairs(ranked, pairs, user, 70_000, method=method, random_state=5, n_jobs=3)
     other = compare_pairs(ranked, pairs, user, 70_000, method=method, random_state=6)
@@ -228,7 +227,7 @@ def test_threads_and_seeds(method):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_comparisons_tell_how_far_they_are_and_can_be_stopped(monkeypatch, n_jobs):
-    ranked, pairs, user = _world(4), [(0, 1), (2, 3), (1, 2)], USERS["impatient"]
+    ranked, pairs, user = _world(4), [(0, 1), (2, 3), (1, 2)], USERS["any"]
     whole = compare_pairs(ranked, pairs, user, 3000)
     monkeypatch.setattr(comparisons, "_PIECE", 1000)  # a task each
     told = []
@@ -248,9 +247,9 @@ def test_comparisons_tell_how_far_they_are_and_can_be_stopped(monkeypatch, n_job
 
 
 def test_a_ranker_ties_with_itself():
-    counts = compare_pairs(_world(), [(1, 1)], USERS["impatient"], 5000)
+    counts = compare_pairs(_world(), [(1, 1)], USERS["any"], 5000)
     assert counts.wins[0] == counts.losses[0] == 0
-    drafted = compare_pairs(_world(), [(1, 1)], USERS["impatient"], 50_000, method="team_draft")
+    drafted = compare_pairs(_world(), [(1, 1)], USERS["any"], 50_000, method="team_draft")
     assert drafted.wins[0] > 0
     assert abs(drafted.wins[0] - drafted.losses[0]) < 4.5 * np.sqrt(50_000)
 
@@ -288,7 +287,7 @@ def test_rankings_from_scores():
 
 
 def _compare(pairs, **change):
-    return lambda: compare_pairs(_world(), pairs, **{"clicks": USERS["impatient"], "n_samples": 5, **change})
+    return lambda: compare_pairs(_world(), pairs, **{"clicks": USERS["any"], "n_samples": 5, **change})
 
 
 def _scored(scores, grades=(0, 1), offsets=(0, 2)):

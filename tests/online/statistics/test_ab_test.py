@@ -82,5 +82,6 @@ def test_a_difference_is_found_as_often_as_the_manual_says():
 def test_bad_counts_are_refused():
     rejected("pass counts of users; revenue has no bound known in advance", ab_test, [100, 100], [20.5, 30.0])
     rejected("expected two whole numbers", ab_test, [100, 100, 100], [20, 30, 40])
+    rejected("expected two whole numbers, of A and of B, got .'100', 'x'.", ab_test, ["100", "x"], [20, 30])
     rejected("expected at most the number of users", ab_test, [10, 10], [20, 0])
     rejected("expected 50% of 2,200 users in B, got 54.5%", ab_test, [1000, 1200], [1, 1])

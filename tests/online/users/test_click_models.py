@@ -7,12 +7,11 @@ import pytest
 
 from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
 from structsvm.online.users.cascade import CASCADE_TABLES
-from tests.online.users.impatient import ImpatientUser
 from tests.refusing import called, rejections
 
 MODELS = {
     **{f"{name}-{n}": CascadeUser.named(name, n) for name, n in CASCADE_TABLES},
-    "impatient": ImpatientUser.named("informational", 3),
+    "informational-any": CascadeUser.named("informational", 3, stop="any"),
     "position": PositionBasedUser([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3, 0.1]),
     "dependent": DependentClickUser([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2, 0.1]),
 }
@@ -24,7 +23,7 @@ def _literal(model, grades: list[int], clicks: tuple[int, ...], k: int = 0) -> f
         return 1.0
     if isinstance(model, CascadeUser):
         click, stop = model.click_probability[grades[k]], model.stop_probability[grades[k]]
-        leaves = (stop if isinstance(model, ImpatientUser) else 0.0, stop)
+        leaves = (stop if model.stop == "any" else 0.0, stop)
     elif isinstance(model, PositionBasedUser):
         click, leaves = model.examination[k] * model.attraction[grades[k]], (0.0, 0.0)
     else:
@@ -59,6 +58,7 @@ test_bad_input_is_named = rejections(
     (lambda: CascadeUser([0.1, 1.2], [0, 0]), r"click_probability\[1\]: expected a prob.*got 1.2"),
     (lambda: CascadeUser([0.1, float("nan")], [0, 0]), r"click_probability\[1\]"),
     (lambda: CascadeUser([0.1, 0.2], [0]), "stop_probability: expected one entry for each of the 2 grades"),
+    (lambda: CascadeUser([0.1], [0], "never"), "stop='never': expected 'click' or 'any'"),
     (lambda: CascadeUser([], []), "click_probability: expected a row"),
     (lambda: CascadeUser.named("perfekt", 2), "no cascade model 'perfekt'.*perfect, navigational"),
     (lambda: CascadeUser.named("perfect", 4), "2, 3 or 5 grades"),
