@@ -6,8 +6,6 @@ Data flow in one direction: ``readers -> features -> QueryData -> (oracle, train
 metrics``, and for clicks ``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -46,7 +44,7 @@ Shown = TypeVar("Shown")
 class Oracle(Protocol):
     """A ranking loss with its joint feature, ``Psi(x, y_true) - Psi(x, y) = X_q' a``; it holds settings but no data."""
 
-    def bind(self, y: Float, offsets: Int) -> Separator:
+    def bind(self, y: Float, offsets: Int) -> "Separator":
         """Precompute everything that depends only on the labels; rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
 
 

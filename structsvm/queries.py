@@ -3,8 +3,6 @@
 ``features/input_rows.py`` checks the arguments of ``fit``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -340,7 +338,7 @@ class QueryData:
         *,
         docid: ArrayLike | None = None,
         feature_names: tuple[str, ...] | None = None,
-    ) -> QueryData:
+    ) -> "QueryData":
         """Validate and group arrays.
 
         Parameters
@@ -405,7 +403,7 @@ class QueryData:
         """Query id of every row, for ``estimator.fit(data.X, data.y, qid=data.qid)``."""
         return np.repeat(self.query_ids, np.diff(self.offsets))
 
-    def select(self, queries: object) -> QueryData:
+    def select(self, queries: object) -> "QueryData":
         """Return the data of some queries (indices or boolean mask), in the order given."""
         chosen, offsets, rows = choose_groups(self.offsets, queries)
         taken: list[Any] = [None if one is None else one[rows] for one in (self.X, self.y, self.docid)]

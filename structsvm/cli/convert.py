@@ -1,7 +1,5 @@
 """``structsvm convert``: convert text or tables to a store."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -119,7 +117,7 @@ def convert(
     _say(store, readers.open_store(store))
 
 
-def _say(store: Path, data: QueryData) -> None:
+def _say(store: Path, data: "QueryData") -> None:
     unlabelled = "; without labels, which train requires and predict does not" if data.y is None else ""
     sizes = counted(query=data.n_queries, document=data.n_rows, feature=data.n_features)
     typer.echo(f"{store}: {sizes}{unlabelled}")

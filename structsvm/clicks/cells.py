@@ -1,10 +1,8 @@
 """``ClickCells``: a click log of any size as counts, one per query, document and position."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,7 +88,7 @@ class ClickCells:
         probability: object = None,
         first_position: int | None = None,
         max_position: int = MAX_POSITION,
-    ) -> ClickCells:
+    ) -> Self:
         """Count impressions; each is one document shown once.
 
         Parameters
@@ -181,7 +179,7 @@ class ClickCells:
         return replace(cells, cluster_ids=names)._with_lists(entries, dropped)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[ClickCells]) -> ClickCells:
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Return the combined counts of several logs; ids are compared without conversion.
 
         Sessions are kept if every part has them. The ids must be numbers in all logs or strings in all logs.
@@ -337,7 +335,7 @@ class ClickCells:
         found = (q >= 0) & (d >= 0) & (key[order][at] == pair)
         return np.where(found, order[at], -1).astype(np.int64)
 
-    def _with_lists(self, lists: ClickSessions, dropped: Dropped) -> ClickCells:
+    def _with_lists(self, lists: ClickSessions, dropped: Dropped) -> Self:
         starts = lists.offsets[:-1]
         whole = np.zeros(0, np.bool_)
         if starts.size:

@@ -3,8 +3,6 @@
 Their fits are in :mod:`structsvm.clicks.position_based_fit`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
@@ -175,7 +173,7 @@ class PositionBasedModel(_ProductModel):
 
     _given_above = marginals
 
-    def user(self, query: ArrayLike) -> TableUser:
+    def user(self, query: ArrayLike) -> "TableUser":
         """Return a simulated user for one query, as a click model of ``structsvm.online``.
 
         Parameters

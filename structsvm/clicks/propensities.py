@@ -1,10 +1,8 @@
 """``harvest``: how often users examine each position, estimated from documents that were shown at several positions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,7 +68,7 @@ class Propensities:
     effective_clusters: float = 0.0
 
     @classmethod
-    def given(cls, theta: ArrayLike) -> Propensities:
+    def given(cls, theta: ArrayLike) -> Self:
         """Return known propensities, scaled to 1 at the first position."""
         values = np.asarray(theta, dtype=np.float64)
         if values.ndim != 1 or values.size == 0:

@@ -1,10 +1,8 @@
 """Lists as shown, with their clicks; equal lists are stored once, with a count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +47,7 @@ class ClickSessions:
         """Position of each entry, from 1."""
         return places_in(self.offsets) if self.places is None else self.places
 
-    def select(self, chosen: object) -> ClickSessions:
+    def select(self, chosen: object) -> "ClickSessions":
         """Return the distinct lists with the given indices; ``row`` keeps its values."""
         index, offsets, at = choose_groups(self.offsets, chosen)
         return ClickSessions(
@@ -70,7 +68,7 @@ class ClickSessions:
         shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * self.clicked))
         return key // n_levels, key % n_levels, shows, clicks
 
-    def renumbered(self, row: Int, cluster: Int | None) -> ClickSessions:
+    def renumbered(self, row: Int, cluster: Int | None) -> Self:
         """Return the lists with rows and users renumbered by arrays indexed by the old number; user -1 is kept."""
         users = (
             self.cluster if cluster is None or self.cluster is None else np.append(cluster, -1)[self.cluster]

@@ -1,7 +1,5 @@
 """``ClickSVM``: linear rankers from click logs, corrected for position bias."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar, Literal, Self
@@ -101,9 +99,7 @@ class ClickSVM(StructuralRanker):
     relevance: float = field(default=1.0, init=False)  # an inherited parameter that does not apply
 
     @all_or_nothing
-    def fit(
-        self, X: Any, y: Any, *, qid: Any = None, docid: Any = None, sample_weight: Any = None
-    ) -> ClickSVM:
+    def fit(self, X: Any, y: Any, *, qid: Any = None, docid: Any = None, sample_weight: Any = None) -> Self:
         """Train on a click log, or on weights of the rows.
 
         Parameters

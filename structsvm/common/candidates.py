@@ -1,13 +1,11 @@
 """Candidate sets: the documents from which some are chosen for a query, and the elements that each document covers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,7 +83,7 @@ class CandidateSet:
     ) -> None:
         self.kind, self.texts = _documents(texts, "texts")
         self.similarity: Float | None = None
-        self.documents: CandidateSet | None = None
+        self.documents: Self | None = None
         n = _length(self.texts)
         if n == 0:
             raise BadInput("texts", "expected at least one document, got an empty candidate set")
@@ -119,8 +117,8 @@ class CandidateSet:
         *,
         query: str | None = None,
         costs: ArrayLike | None = None,
-        documents: CandidateSet | None = None,
-    ) -> CandidateSet:
+        documents: Self | None = None,
+    ) -> Self:
         """Return a candidate set from pairwise similarities, such as the cosines of embeddings.
 
         Methods that compare documents accept this set like any other: SVMDiv with its ``neighbours`` levels, MMR,

@@ -1,10 +1,8 @@
 """``AccuracySVM``: rank by a binary classifier of documents, in the four variants of the thesis."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,7 +94,7 @@ class AccuracySVM(LinearSVM):
         return _SCALES.get(self.variant, "none")
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> AccuracySVM:
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Train the classifier.
 
         Parameters

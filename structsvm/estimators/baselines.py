@@ -5,13 +5,11 @@ documents of each set, in order. Methods that use subtopics receive them as ``pr
 of ties the first document is chosen. :class:`MMR` chooses its trade-off in ``fit``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -337,7 +335,7 @@ class MMR(_Method):
         loss: str = "unweighted",
         costs: object = None,
         budget: Any = None,
-    ) -> MMR:
+    ) -> Self:
         """Choose ``smooth_similarity``, ``trade_off``, ``score``, ``smooth`` and, if ``costs`` are given, ``per_cost``
         by the mean loss of the sets.
 

@@ -1,8 +1,6 @@
 """Select C by cross-validation over queries (rankers) or over sets (selectors); each fold trains one regularisation
 path."""
 
-from __future__ import annotations
-
 import logging
 import numbers
 import warnings

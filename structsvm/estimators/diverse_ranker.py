@@ -1,7 +1,5 @@
 """``DiverseRanker``: learn to choose documents one at a time by their marginal gains."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY

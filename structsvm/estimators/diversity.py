@@ -1,7 +1,5 @@
 """``SVMDiv``: learn to choose documents that cover different subtopics."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterator, Sequence

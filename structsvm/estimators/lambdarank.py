@@ -1,10 +1,8 @@
 """``LambdaRank``: train a linear scorer or a small neural network to increase a ranking measure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -122,7 +120,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
     @fitted.all_or_nothing
     def fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
-    ) -> LambdaRank:
+    ) -> Self:
         """Train the scorer.
 
         Parameters

@@ -1,9 +1,7 @@
 """``OrdinalSVM``: separate grades by thresholds on one score, or by one classifier per threshold."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,7 +97,7 @@ class OrdinalSVM(LinearSVM):
     callback: Callback | None = None
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> OrdinalSVM:
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model; with ``decompose``, train one machine per threshold.
 
         Parameters

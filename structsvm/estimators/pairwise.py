@@ -1,7 +1,5 @@
 """``PairwiseSVM``: the ranking SVM on pairs of documents, with hinge or squared hinge loss."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, field
 from typing import Literal
 

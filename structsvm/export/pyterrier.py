@@ -1,9 +1,7 @@
 """Rankers of this package as learners of PyTerrier pipelines, and fusion and diverse selection as pipeline stages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -73,7 +71,7 @@ class PyTerrierRanker(BaseEstimator):
         group: Any = None,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         eval_group: Sequence[Any] | None = None,
-    ) -> PyTerrierRanker:
+    ) -> Self:
         """Train; with several values of C, keep the model that is best on ``eval_set``.
 
         Parameters

@@ -4,11 +4,9 @@ Thesis, section 3.3.2. The indicators of one function are a thermometer (if a sc
 all lower ones), so one byte per function describes a row: the number of thresholds that its score exceeds.
 """
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,7 +109,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     spacing: Literal["even", "quantile"] = "even"
     within: Literal["data", "query"] = "data"
 
-    def fit(self, X: Any, y: object = None, *, qid: Any = None) -> BinnedFeatures:
+    def fit(self, X: Any, y: object = None, *, qid: Any = None) -> Self:
         """Learn the thresholds from training scores.
 
         Parameters

@@ -1,7 +1,5 @@
 """Binary rows stored as integer codes: leaf numbers of trees, and the number of bin edges that each value exceeds."""
 
-from __future__ import annotations
-
 from copy import copy
 from typing import Any, Self
 
@@ -109,7 +107,7 @@ class LeafRows:
         self.row_kernels[0](*self.row_arrays, 0, len(self), weights, out)
         return out
 
-    def of_trees(self, first: int, last: int) -> LeafRows:
+    def of_trees(self, first: int, last: int) -> "LeafRows":
         """Return the rows restricted to the trees ``first:last`` and all bins."""
         if not 0 <= first <= last <= self.n_trees:
             raise BadInput("trees", f"expected a range in 0:{self.n_trees}, got {first}:{last}")

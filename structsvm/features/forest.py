@@ -1,11 +1,9 @@
 """``Forest``: decision trees as arrays."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +73,7 @@ class Forest:
     signs: Int | None = None
 
     @classmethod
-    def of(cls, trees: Sequence[Tree], n_features: int, **described: Any) -> Forest:
+    def of(cls, trees: Sequence[Tree], n_features: int, **described: Any) -> Self:
         """Return the forest of the given trees, with its names and signs of features."""
         # sets[k] is the index in ``values`` of the categories of node k of the forest, or -1
         sizes, counts = [len(tree.feature) for tree in trees], [tree.n_leaves for tree in trees]
@@ -186,28 +184,29 @@ class Forest:
         """Return the number of leaves of the largest tree."""
         return int(np.diff(self.leaves).max(initial=1))
 
-    def first(self, n_trees: int) -> Forest:
+    def first(self, n_trees: int) -> Self:
         """Return a forest of the first ``n_trees`` trees."""
         return self._chosen(np.arange(n_trees))
 
-    def joined(self, other: Forest) -> Forest:
+    def joined(self, other: Self) -> Self:
         """Return the trees of this forest, followed by the trees of another forest over the same features."""
         # child numbers are relative to their tree and stay valid; set numbers refer to the whole forest and are shifted
         moved = np.where(other.sets >= 0, other.sets + self.set_starts.shape[0] - 1, -1)
-        both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE}
-        return Forest(
-            self.n_features,
-            np.concatenate([self.nodes, self.nodes[-1] + other.nodes[1:]]),
-            np.concatenate([self.leaves, self.leaves[-1] + other.leaves[1:]]),
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_NODE
+        }
+        return replace(
+            self,
+            nodes=np.concatenate([self.nodes, self.nodes[-1] + other.nodes[1:]]),
+            leaves=np.concatenate([self.leaves, self.leaves[-1] + other.leaves[1:]]),
             **(both | {"sets": np.concatenate([self.sets, moved])}),
             set_starts=np.concatenate([self.set_starts, self.set_starts[-1] + other.set_starts[1:]]),
             set_values=np.concatenate([self.set_values, other.set_values]),
             feature_names=self.feature_names if other.feature_names is None else other.feature_names,
-            signs=self.signs,
         )
 
     @classmethod
-    def in_turn(cls, forests: Sequence[Forest]) -> Forest:
+    def in_turn(cls, forests: Sequence[Self]) -> Self:
         """Return the first tree of each forest, then the second of each, and so on."""
         every = forests[0]
         for forest in forests[1:]:
@@ -218,7 +217,7 @@ class Forest:
         turns = np.concatenate([np.arange(forest.n_trees) for forest in forests])
         return every._chosen(np.argsort(turns, kind="stable"))
 
-    def _chosen(self, trees: Int) -> Forest:
+    def _chosen(self, trees: Int) -> Self:
         """Return the trees with the given numbers, in this order."""
         sizes, counts = np.diff(self.nodes)[trees], np.diff(self.leaves)[trees]
         nodes = rows_from(self.nodes[trees], sizes)

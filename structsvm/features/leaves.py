@@ -6,8 +6,6 @@ feature. The use of leaves of boosted trees as features of a linear model is due
 predicting clicks on ads at Facebook" (ADKDD 2014), section 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -173,7 +171,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     callback: Callable[[int, int], object] | None = None
 
     @classmethod
-    def from_model(cls, model: object, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
+    def from_model(cls, model: object, *, n_bins: int = 0, n_jobs: int | None = None) -> Self:
         """Return features from all trees of one or more models, including those grown after the best iteration.
 
         If the model stores its column names, frames whose columns differ in name or order are refused. Monotone

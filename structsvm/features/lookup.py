@@ -6,11 +6,9 @@ the row's leaf (Lucchese et al., "QuickScorer", SIGIR 2015, section 3). Larger t
 are walked row by row. Both methods use :class:`~structsvm.features.ranks.Ranks`, which are computed once per value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +16,10 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.interpreted import run
 from structsvm.common.kernel import kernel
+from structsvm.features.forest import Forest
 from structsvm.features.ranks import Ranks, fill_ranks, rounded_down
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of
-
-if TYPE_CHECKING:
-    from structsvm.features.forest import Forest
 
 MOST_MASKED = 64
 """Maximum number of leaves of a tree whose conditions are evaluated all at once."""

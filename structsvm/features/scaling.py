@@ -1,11 +1,9 @@
 """Scaling of features, over all rows or within each query, and imputation by medians."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,7 +79,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     _: KW_ONLY
     within: Literal["query", "data"] = "query"
 
-    def fit(self, X: Any, y: object = None, *, qid: object = None) -> QueryScaler:
+    def fit(self, X: Any, y: object = None, *, qid: object = None) -> Self:
         """Learn the statistics (``within="data"``) or only the number of features (``within="query"``).
 
         Parameters

@@ -1,11 +1,9 @@
 """Coverage of a candidate set from its word counts: importance levels, bins of document frequency, features."""
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -58,27 +56,27 @@ class Level:
     value: float = 1.0
 
     @classmethod
-    def appears(cls) -> Level:
+    def appears(cls) -> Self:
         """Return the level "the word is in the text of the document"."""
         return cls("appears")
 
     @classmethod
-    def count(cls, least: int) -> Level:
+    def count(cls, least: int) -> Self:
         """Return the level "the word is in the text at least ``least`` times"."""
         return cls("count", least)
 
     @classmethod
-    def share(cls, least: float) -> Level:
+    def share(cls, least: float) -> Self:
         """Return the level "the word makes up at least a share ``least`` of the text", ``0 < least <= 1``."""
         return cls("share", least)
 
     @classmethod
-    def title(cls) -> Level:
+    def title(cls) -> Self:
         """Return the level "the word is in the title"."""
         return cls("title")
 
     @classmethod
-    def top_tfidf(cls, n: int) -> Level:
+    def top_tfidf(cls, n: int) -> Self:
         """Return the level "the word is among the ``n`` words of the document with the highest TFIDF".
 
         TFIDF is ``count * log(n_documents / document frequency)`` in the candidate set. Ties are broken by the order of
@@ -87,7 +85,7 @@ class Level:
         return cls("top_tfidf", n)
 
     @classmethod
-    def neighbours(cls, least: float) -> Level:
+    def neighbours(cls, least: float) -> Self:
         """Return a level of soft coverage, whose elements are the candidates, each covered by similar documents.
 
         Documents are similar if the cosine of their TFIDF vectors (of title and text together), or their given

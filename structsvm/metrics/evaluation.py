@@ -1,12 +1,10 @@
 """``evaluate``: compute a measure, given by name, for many queries at once."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,9 +26,7 @@ from structsvm.metrics.run_table import RunTable
 from structsvm.metrics.tests import UNBOUNDED
 from structsvm.protocols import Float
 from structsvm.queries import Grouping, group_queries, one_query, refuse_first, warn_user
-
-if TYPE_CHECKING:
-    from structsvm.readers.qrels import Qrels
+from structsvm.readers.qrels import Qrels
 
 Empty = Literal["zero", "one", "skip"]
 _LARGEST = float(np.finfo(np.float64).max)

@@ -1,9 +1,7 @@
 """``RunTable``: several measures of several runs, with tests against a baseline run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -68,7 +66,7 @@ class RunTable:
         """Return the mean of each run (row) and measure (column)."""
         return np.array([[self.results[name, m].mean for m in self.measures] for name in self.names])
 
-    def against(self, baseline: str, *, test: Test = "wilcoxon", level: float = 0.95) -> RunTable:
+    def against(self, baseline: str, *, test: Test = "wilcoxon", level: float = 0.95) -> Self:
         """Return the table with comparisons of every other run with a baseline, for every measure.
 
         Parameters

@@ -46,8 +46,6 @@ when it is shown, and again with its clicks. Lines without an id that are identi
 (This is one line in the file.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,7 +184,7 @@ class Impression(Struct, frozen=True):
         return line
 
     @classmethod
-    def from_dict(cls, line: Mapping[str, Any]) -> Impression:
+    def from_dict(cls, line: Mapping[str, Any]) -> "Impression":
         """Return the impression of the JSON object of a line; raise ValueError if the object is invalid."""
         if not isinstance(line, Mapping):
             raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
@@ -268,7 +266,7 @@ class ClickLog:
     numbers: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
-    def of(cls, impressions: Iterable[Impression]) -> ClickLog:
+    def of(cls, impressions: Iterable[Impression]) -> "ClickLog":
         """Return a log of impressions; impressions without feedback and repeated ids are left out and counted."""
         collected = _Collector("impression ", "skip")
         for number, impression in enumerate(impressions):

@@ -1,7 +1,5 @@
 """Average precision: find the most violated ranking of SVM-map in O(n log n)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,7 +48,7 @@ class AveragePrecision:
 
     relevance: float = 1.0
 
-    def bind(self, y: Float, offsets: Int) -> AveragePrecisionSeparator:
+    def bind(self, y: Float, offsets: Int) -> "AveragePrecisionSeparator":
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
         labels = labels_of(y, offsets)
         order = by_grade(labels, offsets, lambda part: (part >= self.relevance).view(np.int8))

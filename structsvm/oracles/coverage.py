@@ -1,7 +1,5 @@
 """Weighted coverage (SVM-div, thesis chapter 4): find the most violated subsets during training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -103,7 +101,7 @@ class CoverageProblem:
                 loss[q - first] = self._queries[q].target_loss
                 row[:] = 0.0
 
-    def _separate(self, query: _Query, w: Float, benefits: Float, joint: Float) -> float:
+    def _separate(self, query: "_Query", w: Float, benefits: Float, joint: Float) -> float:
         """Find the most violated output; write psi(target) - psi(output) to ``joint``, and return the loss of the
         output."""
         coverage = query.coverage

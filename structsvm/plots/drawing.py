@@ -1,7 +1,5 @@
 """Draw figures with matplotlib, on given axes or as SVG with the colours of a style sheet."""
 
-from __future__ import annotations
-
 import io
 import re
 import threading
@@ -43,7 +41,7 @@ _RC = {
 _LOCK = threading.Lock()  # matplotlib's settings are global
 
 
-def draw_on(figure: Figure, ax: Axes) -> None:
+def draw_on(figure: Figure, ax: "Axes") -> None:
     """Draw a figure on matplotlib axes."""
     if isinstance(figure, Lines):
         _lines(figure, ax)

@@ -13,8 +13,6 @@ Longer pages are jinja2 templates in the folder of the code that fills them, ren
 (True, True, False)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """TREC judgments: ``<topic> <iteration> <docid> <grade>``, one grade for each judged document of a topic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +58,7 @@ class Qrels(trec.Listing):
         *,
         subtopic: Any = None,
         duplicates: Duplicates = "error",
-    ) -> Qrels:
+    ) -> "Qrels":
         """Return judgments from rows in any order.
 
         Parameters
@@ -97,7 +95,7 @@ class Qrels(trec.Listing):
     @classmethod
     def from_frame(
         cls, frame: object, *, topic: Name = None, docid: Name = None, grade: Name = None
-    ) -> Qrels:
+    ) -> "Qrels":
         """Return the judgments of a pandas or polars frame with one row for each document of a topic.
 
         Parameters
@@ -121,7 +119,7 @@ class Qrels(trec.Listing):
         return cls.from_arrays(*trec.columns_of(frame, topic=topic, docid=docid, grade=grade))
 
     @classmethod
-    def from_dict(cls, nested: Mapping[Any, Mapping[Any, int]]) -> Qrels:
+    def from_dict(cls, nested: Mapping[Any, Mapping[Any, int]]) -> "Qrels":
         """Return the judgments in a mapping ``{topic: {document: grade}}``, the format of pytrec_eval and ranx.
 
         Examples

@@ -1,12 +1,10 @@
 """Rows for the evaluation of a run, and pools of documents for re-ranking, built from runs and judgments."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -135,14 +133,14 @@ class Candidates(ByTopic):
         """Return the topic of every row, for ``QueryData.from_arrays(features, c.y, c.qid, docid=c.docid)``."""
         return np.repeat(self.topics, np.diff(self.offsets))
 
-    def select(self, topics: object) -> Candidates:
+    def select(self, topics: object) -> Self:
         """Return the candidates of some topics (indices or boolean mask), in the order given."""
         chosen, offsets, rows = choose_groups(self.offsets, topics)
         fields: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("docid", "scores", "y")}
         topics, judged = self.topics[chosen], self.judged[chosen]
         return replace(self, topics=topics, offsets=offsets, judged=judged, **fields)
 
-    def select_runs(self, names: Sequence[str]) -> Candidates:
+    def select_runs(self, names: Sequence[str]) -> Self:
         """Return the scores of some runs, in the order given, on the same documents."""
         unknown = [name for name in names if name not in self.names]
         if unknown:

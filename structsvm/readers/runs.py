@@ -4,8 +4,6 @@ A run is in descending order of its scores; equal scores are in descending order
 compares scores as float32; this module keeps their precision). The rank column is used only with ``by="rank"``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +62,7 @@ class Run(trec.Listing):
         *,
         tag: str = "structsvm",
         duplicates: Duplicates = "error",
-    ) -> Run:
+    ) -> "Run":
         """Return a run from rows in any order.
 
         Parameters
@@ -102,7 +100,7 @@ class Run(trec.Listing):
         docid: Name = None,
         score: Name = None,
         tag: str = "structsvm",
-    ) -> Run:
+    ) -> "Run":
         """Return the run of a pandas or polars frame with one row for each document of a topic.
 
         Parameters
@@ -128,7 +126,7 @@ class Run(trec.Listing):
         return cls.from_arrays(*trec.columns_of(frame, topic=topic, docid=docid, score=score), tag=tag)
 
     @classmethod
-    def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], *, tag: str = "structsvm") -> Run:
+    def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], *, tag: str = "structsvm") -> "Run":
         """Return the run in a mapping ``{topic: {document: score}}``, the format of pytrec_eval and ranx.
 
         Examples
@@ -148,7 +146,7 @@ class Run(trec.Listing):
         """
         return self._frame(score=self.scores, rank=places_in(self.offsets))
 
-    def top(self, depth: int) -> Run:
+    def top(self, depth: int) -> "Run":
         """Return the first ``depth`` documents of each topic."""
         check_whole("depth", depth)
         lengths = np.minimum(np.diff(self.offsets), depth)

@@ -1,12 +1,10 @@
 """``Fit``, the certified result of every trainer, and ``Recorder``, which keeps the bounds during a fit and decides
 when to stop."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +14,8 @@ from structsvm.common.frames import frame
 from structsvm.common.portable.arrays import norm
 from structsvm.plots.html_by import html_by
 from structsvm.protocols import Callback, Float, Progress
+from structsvm.qp.convex import Convex
 from structsvm.queries import warn_user
-
-if TYPE_CHECKING:
-    from structsvm.qp.convex import Convex
 
 _TINY = 1e-300
 _BOUND_ROUNDING = 1e-7

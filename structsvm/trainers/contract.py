@@ -4,21 +4,17 @@
 other abilities before training starts, so that a trainer neither checks its options nor ignores any.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_flag, check_positive, check_whole
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
+from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import Fit, Recorder
-
-if TYPE_CHECKING:
-    from structsvm.qp.convex import Convex
 
 QP = Literal["active_set", "cvxpy"]
 

@@ -4,11 +4,9 @@ Burges, Ragno and Le (2006); Yue's thesis, section 3.4.2, (3.18) and (3.19). ``l
 U| / (1 + exp(s_i - s_j))`` for ``y_i > y_j`` pulls ``i`` up and pushes ``j`` down.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +32,7 @@ class Utility:
     gain: Gain  # gain of a label, for NDCG; negative labels have gain 0
 
     @classmethod
-    def of(cls, name: str, *, relevance: float = 1.0, gain: Gain = "exponential") -> Utility:
+    def of(cls, name: str, *, relevance: float = 1.0, gain: Gain = "exponential") -> Self:
         """Return the utility named ``"ndcg"``, ``"ndcg@10"`` (any cut-off), ``"map"``, ``"mrr"`` or ``"ranknet"``."""
         known = r"(ndcg)@([1-9][0-9]*)|(ndcg|map|mrr|ranknet)"
         match = re.fullmatch(known, name) if isinstance(name, str) else None

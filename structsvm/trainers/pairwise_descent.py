@@ -4,11 +4,9 @@ The same kernels implement SPD (one view), SPD-MV (independent views) and LCRA-k
 pairs).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from llvmlite import ir
@@ -36,7 +34,7 @@ class Views(NamedTuple):
     starts: Int
 
     @classmethod
-    def of(cls, columns: list[Int]) -> Views:
+    def of(cls, columns: list[Int]) -> Self:
         return cls(np.concatenate(columns).astype(np.int64), offsets_of([len(c) for c in columns]))
 
 

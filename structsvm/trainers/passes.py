@@ -4,15 +4,13 @@ cached.
 Only this module reads the features during training.
 """
 
-from __future__ import annotations
-
 import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
@@ -132,7 +130,7 @@ class RankingProblem:
         self._part = 1
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
 
-    def part(self, n_parts: int) -> RankingProblem | None:
+    def part(self, n_parts: int) -> Self | None:
         """Return the problem over every ``n_parts``-th task, with its weights scaled to sum to one; None if there are
         too few tasks.
 

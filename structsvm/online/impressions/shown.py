@@ -1,12 +1,10 @@
 """Record of a shown list, as an object and as JSON, with everything that its method needs to credit clicks later."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from msgspec import DecodeError, Meta, Struct, ValidationError, convert
@@ -83,7 +81,7 @@ class Shown(Struct, frozen=True, gc=False):
     note: Any = None
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)] = VERSION
 
-    def with_impression(self, impression: str | int) -> Shown:
+    def with_impression(self, impression: str | int) -> Self:
         """Return the record with an impression id, which must be unique for each display of a list.
 
         The caller supplies the id, since an id drawn from ``rng`` would repeat if ``rng`` is a seed.
@@ -134,7 +132,7 @@ class Shown(Struct, frozen=True, gc=False):
         return to_json(self.to_dict())
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Shown:
+    def from_dict(cls, record: Mapping[str, Any]) -> "Shown":
         """Return the record that :meth:`to_dict` returned; raise ValueError, with the reason, for any other input."""
         try:
             return convert(record, Shown).checked()
@@ -142,7 +140,7 @@ class Shown(Struct, frozen=True, gc=False):
             raise ValueError(explain(error, record, "shown record: ")) from None
 
     @classmethod
-    def from_json(cls, text: str) -> Shown:
+    def from_json(cls, text: str) -> "Shown":
         """Return the record that :meth:`to_json` returned; raise ValueError, with the reason, for any other input."""
         try:
             try:
@@ -153,7 +151,7 @@ class Shown(Struct, frozen=True, gc=False):
         except (DecodeError, RecursionError) as error:
             raise BadInput("shown record", f"expected one line of JSON, got {text!r:.80} ({error})") from None
 
-    def checked(self) -> Shown:
+    def checked(self) -> Self:
         """Return a decoded record with its document ids restored; raise BadInput if its fields are inconsistent."""
         if not self.method.isprintable():
             raise BadInput("shown record", f"method: expected a printable string, got {self.method!r:.80}")
