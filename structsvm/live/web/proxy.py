@@ -195,21 +195,24 @@ class Proxy:
         }
         main = known.get(experiment["production"])
         if main is None:
-            name = tables[experiment["production"]]["engine"]
-            raise Refused("no_engines", f"the experiment {key}: no engine {name} in the configuration")
+            raise Refused(
+                "no_engines",
+                f"the experiment {key}: no engine {tables[experiment['production']]['engine']} in the configuration",
+            )
         return {name: one for name, one in known.items() if one.dialect.label == main.dialect.label}
 
     async def _ask_all(
         self, key: str, engines: Mapping[str, Engine], production: str, wanted: Sequence[str], asked: Asked
     ) -> tuple[_Answer, dict[str, _Answer], str | None]:
         """Return the responses of production and challengers, and the reason if they cannot be compared."""
-        tasks: dict[str, asyncio.Task[_Answer]] = {}
         # ask every breaker, because asking starts the trial after a pause
         allowed = [self.breakers[key, ranker].allows() for ranker in wanted]
         why = None if all(allowed) else "breaker"
-        if why is None:
-            for ranker in wanted:
-                tasks[ranker] = asyncio.create_task(self._challenger(engines[ranker], asked))
+        tasks = {
+            ranker: asyncio.create_task(self._challenger(engines[ranker], asked))
+            for ranker in wanted
+            if why is None
+        }
         try:
             main = await self._main(engines[production], asked)
             others: dict[str, _Answer] = {}

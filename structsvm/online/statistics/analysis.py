@@ -365,7 +365,6 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
         sizes = np.bincount(log.codes)
         effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
         clusters = dict(zip(clusters, (len(sizes), effective, float(sizes.max() / sizes.sum())), strict=True))
-    notes = _remarks(log, *(value or 0 for value in clusters.values()))
     # for cluster sizes n the effective number of clusters is (sum n)^2 / sum n^2 (Kish)
     answer = Analysis(
         **{name: getattr(log, name) for name in _OF_LOG},
@@ -377,8 +376,9 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
         notes=(),
         independent=independent,
     )
-    notes += _contradictions(pairs, settings.test, winner, answer.winner)
-    return replace(answer, notes=tuple(notes))
+    # the always-valid winner is a property of the analysis
+    notes = _remarks(log, *(value or 0 for value in clusters.values()))
+    return replace(answer, notes=(*notes, *_contradictions(pairs, settings.test, winner, answer.winner)))
 
 
 def _remarks(log: CreditedLog, n_clusters: int, n_effective: float, largest: float) -> list[str]:
