@@ -1,5 +1,6 @@
 """Fixtures of several folders."""
 
+import gc
 import json
 import os
 import shlex
@@ -19,6 +20,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("structsvm", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("structsvm")
+
+# the default looks for cycles after each 700 new objects
+gc.set_threshold(20_000, 20, 20)
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -40,6 +44,12 @@ def shared_data() -> Callable[..., Path]:
         return path
 
     return find
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over the millions of objects of the collection, which all last until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 class CommandLine:

@@ -10,8 +10,9 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -98,13 +99,19 @@ def _options(
         context.with_resource(allowing_expansion(max_expansion))
 
 
+@cache
+def _tree() -> Any:
+    """Return the commands of ``app``, which take some 60 ms to build."""
+    return typer.main.get_command(app)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (``sys.argv`` by default) and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     with warnings.catch_warnings(), telling(note):
         warnings.showwarning = warn
         try:
-            command = typer.main.get_command(app)
+            command = _tree()
             if not {"-h", "--help"}.isdisjoint(arguments):
                 fill_lists(command, arguments)
             return int(

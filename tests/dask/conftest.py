@@ -1,4 +1,4 @@
-"""One small cluster of worker processes for the tests of this folder."""
+"""Small clusters for the tests of this folder."""
 
 import contextlib
 import logging
@@ -13,7 +13,7 @@ pytest.importorskip("dask.dataframe", reason="pip install '.[dask]'")
 
 @contextlib.contextmanager
 def cluster_of(n_workers, **options):
-    """Yield the client of a cluster of processes; messages of Dask while it stops are ignored."""
+    """Yield the client of a cluster, by default of processes; messages of Dask while it stops are ignored."""
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -42,9 +42,10 @@ def new_cluster():
     return cluster_of
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client():
-    with cluster_of(2) as client:
+    """Yield the client of workers that are threads of this process, which tasks and results reach as bytes."""
+    with cluster_of(2, processes=False, protocol="tcp") as client:
         yield client
 
 

@@ -265,7 +265,7 @@ def test_other_options(options, client, data, frame):
     )
 
 
-def test_a_loss_of_ones_own(client, frame):
+def test_a_loss_of_ones_own(new_cluster, frame):
     """Classes of the user's script, which no worker can import, travel with the tasks."""
     from structsvm.oracles.average_precision import AveragePrecision
 
@@ -284,9 +284,10 @@ def test_a_loss_of_ones_own(client, frame):
             return Bound(y, offsets)
 
     ddf = dd.from_pandas(frame, npartitions=4)
-    own, built_in = (
-        ranker(client, loss=loss, groups="mend").fit(ddf, "label", qid="qid") for loss in (Own(), "map")
-    )
+    with new_cluster(1) as client:
+        own, built_in = (
+            ranker(client, loss=loss, groups="mend").fit(ddf, "label", qid="qid") for loss in (Own(), "map")
+        )
     np.testing.assert_array_equal(own.coef_, built_in.coef_)
     assert own.fit_.dual == built_in.fit_.dual
 
