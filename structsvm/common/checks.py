@@ -1,14 +1,12 @@
 """``BadInput``, the error that names an invalid argument, the problem and a remedy; checks that raise it; and counts
 for messages."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 _NOT_GIVEN: Any = object()
 
@@ -20,7 +18,7 @@ class _Value(NamedTuple):
     bare: str
 
     @classmethod
-    def of(cls, value: object) -> _Value:
+    def of(cls, value: object) -> Self:
         """Return a value on one line, truncated if it is long."""
         text = " ".join(repr(value).split())
         shown = text if len(text) <= 200 else f"{text[:197]}..."
@@ -101,16 +99,16 @@ class BadInput(ValueError):
         """Return the text without the remedy."""
         return self._text(self._head({}), self._problem({}), "")
 
-    def renamed(self, argument: str) -> BadInput:
+    def renamed(self, argument: str) -> Self:
         """Return the same error for another argument."""
         return self._changed(argument=argument, is_file=False)
 
-    def recommending(self, argument: str, instead_of: str) -> BadInput:
+    def recommending(self, argument: str, instead_of: str) -> Self:
         """Return the same error with ``argument`` in place of ``instead_of`` in its remedy, for a caller that renames
         it."""
         return self._changed(remedy=self.remedy.replace(f"{{{instead_of}}}", f"{{{argument}}}"))
 
-    def within(self, whole: str | PurePath) -> BadInput:
+    def within(self, whole: str | PurePath) -> Self:
         """Return the same error for the file or argument that contains ``argument``, such as the file that contains
         ``X``."""
         is_file = isinstance(whole, PurePath)
@@ -118,7 +116,7 @@ class BadInput(ValueError):
             argument=str(whole), is_file=is_file, problem=self.fault, at="", value=None, part=self
         )
 
-    def _changed(self, **fields: object) -> BadInput:
+    def _changed(self, **fields: object) -> Self:
         # copy.copy would share the fields once tblib, which Dask loads, is responsible for copies of exceptions
         changed = type(self).__new__(type(self), *self.args)
         vars(changed).update(vars(self) | fields)
@@ -230,11 +228,6 @@ def missing_parts(protocol: type, candidate: object) -> str:
     """Return the members of a protocol that an object lacks."""
     parts = [*protocol.__annotations__, *(name for name in vars(protocol) if not name.startswith("_"))]
     return ", ".join(part for part in parts if not hasattr(candidate, part))
-
-
-def check_C(C: object) -> float:
-    """Return ``C`` as a float; raise unless it is a finite number > 0."""
-    return check_positive("C", C)
 
 
 def counted(**counts: int) -> str:

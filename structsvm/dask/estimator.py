@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.checks import BadInput, check_C, check_choice, check_positive, counted
+from structsvm.common.checks import BadInput, check_choice, check_positive, counted
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
 from structsvm.common.training_data import record_training
@@ -480,7 +480,7 @@ class DaskStructuralRanker(BaseEstimator):
     def check_options(self) -> None:
         """Raise for parameters that :meth:`fit` would refuse; no data are needed."""
         if self.C is not None:
-            check_C(self.C)
+            check_positive("C", self.C)
         check_usual(self)
         check_positive("timeout", self.timeout)
         check_choice("groups", self.groups, ("refuse", "mend", "shuffle"))

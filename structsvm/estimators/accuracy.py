@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
-from structsvm.common.checks import BadInput, check_C, check_choice
+from structsvm.common.checks import BadInput, check_choice, check_positive
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
@@ -108,7 +108,7 @@ class AccuracySVM(LinearSVM):
             If the classifier predicts no training document to be relevant; its ranking may then be no better than
             chance.
         """
-        C = check_C(self.C)
+        C = check_positive("C", self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
         self.n_queries_ = data.n_queries
         relevant = data.y >= self.relevance

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.checks import BadInput, check_C, check_choice
+from structsvm.common.checks import BadInput, check_choice, check_positive
 from structsvm.common.portable.arrays import combine
 from structsvm.protocols import Float, Int
 from structsvm.trainers.certificate import NothingLearnedWarning
@@ -225,7 +225,7 @@ def check_grid(Cs: object) -> Float:
     """Return the distinct values of C in ascending order; raise BadInput for invalid values."""
     if isinstance(Cs, str) or not isinstance(Cs, Iterable) or not len(Cs):  # type: ignore[arg-type]
         raise BadInput("Cs", "expected a sequence of finite numbers > 0", value=Cs)
-    return np.unique([check_C(C) for C in Cs])
+    return np.unique([check_positive("C", C) for C in Cs])
 
 
 def say_edge(Cs: Float, means: Float, chosen: float) -> None:

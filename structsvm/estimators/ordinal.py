@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.checks import BadInput, check_C, check_choice
+from structsvm.common.checks import BadInput, check_choice, check_positive
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, scaled
 from structsvm.estimators.linear import LinearSVM, Scale, linear_scores
@@ -112,7 +112,7 @@ class OrdinalSVM(LinearSVM):
         ImportError
             If ``solver="cvxpy"`` and cvxpy is not installed.
         """
-        C = check_C(self.C)
+        C = check_positive("C", self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
         self.n_queries_ = data.n_queries
         importance = np.repeat(weights, np.diff(data.offsets))

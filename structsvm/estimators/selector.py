@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.common.candidates import CandidateSet, check_degrees, check_sets
-from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.common.subtopic_gain import COVERAGE_LOSSES, SubtopicGain
 from structsvm.common.training_data import record_training
 from structsvm.estimators.choosing_C import check_grid
@@ -59,7 +59,7 @@ class Selector(Saved):
         -------
         self
         """
-        check_C(self.C)
+        check_positive("C", self.C)
         # an error or an interrupt leaves a fitted model unchanged
         self._take(next(self.learn(self.prepare(sets, labels), [self.C])))
         return self

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from structsvm.common.checks import check_C, check_flag, check_whole, missing_parts
+from structsvm.common.checks import check_flag, check_positive, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators import weight_constraints
 from structsvm.estimators.fitted import (
@@ -34,11 +34,11 @@ Ranker = TypeVar("Ranker", bound=BaseEstimator)
 def usual_C(C: float | None, loss: str | Oracle, masses: tuple[float, float]) -> float:
     """Return C after checking it, or the default of the loss if C is None; ``masses`` are those of the problem."""
     if C is not None:
-        return check_C(C)
+        return check_positive("C", C)
     # The mean slack counts queries without a constraint, whose slack is zero: a given C is weaker the more of them
     # there are. The default is larger by the same factor, so that it does not depend on them.
     total, constrained = masses
-    return check_C(getattr(get_oracle(loss), "usual_C", 1.0) * total / constrained)
+    return check_positive("C", getattr(get_oracle(loss), "usual_C", 1.0) * total / constrained)
 
 
 @parameters
@@ -197,7 +197,7 @@ class StructuralRanker(LinearSVM):
         """Raise ValueError for invalid parameters; no data are needed."""
         super().check_options()
         if self.C is not None:
-            check_C(self.C)
+            check_positive("C", self.C)
         get_oracle(self._loss, relevance=self.relevance)
         check_flag("positive", self.positive)
         needed = weight_constraints.check_weights(self)
@@ -320,7 +320,7 @@ def model_path(
     >>> [(model.C, model.coef_) for model in model_path(SVMMap(), [[1.0], [0.0]], [1, 0], [1.0, 0.1], qid=0)]
     [(0.1, array([0.2])), (1.0, array([0.25]))]
     """
-    grid = [check_C(C) for C in Cs]
+    grid = [check_positive("C", C) for C in Cs]
     first: Any = clone(model)  # receives the attributes that describe the input
     problem, others = first._prepare(X, y, qid, sample_weight)
     for fit in first._train(problem, grid):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
-from structsvm.common.checks import BadInput, check_C, check_whole
+from structsvm.common.checks import BadInput, check_positive, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import feature_names
 from structsvm.common.row_checks import warn_user
@@ -210,7 +210,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def check_options(self) -> None:
         """Raise ValueError for invalid parameters; no data are needed."""
         if self.C is not None:
-            check_C(self.C)
+            check_positive("C", self.C)
         check_usual(self)
         get_oracle(self.loss, relevance=self.relevance)
         check_solver(self.solver, DEFAULTS, check_signs(self.monotone_constraints))

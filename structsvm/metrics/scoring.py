@@ -1,9 +1,7 @@
 """scikit-learn scorers of ranking measures, which require query ids."""
 
-from __future__ import annotations
-
 from inspect import signature
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
@@ -20,7 +18,7 @@ _NO_QID = (
 )
 
 
-def make_scorer(name: str, **options: Any) -> QueryScorer:
+def make_scorer(name: str, **options: Any) -> "QueryScorer":
     """Return a scorer for ``cross_val_score``, ``GridSearchCV`` and others: the mean of a measure over queries.
 
     Parameters
@@ -112,9 +110,7 @@ class QueryScorer:
         scores = score(X, qid=qid) if _takes_qid(estimator, method) else score(X)
         return float(evaluate(self.name, y, scores, qid=qid, docid=docid, **self.options).mean)
 
-    def set_score_request(
-        self, *, qid: bool | str | None = True, docid: bool | str | None = True
-    ) -> QueryScorer:
+    def set_score_request(self, *, qid: bool | str | None = True, docid: bool | str | None = True) -> Self:
         """Set the metadata that is routed to this scorer, optionally by an alias (``qid="query"``); return the
         scorer."""
         self._requests = {"qid": qid, "docid": docid}

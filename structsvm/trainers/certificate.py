@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_C
+from structsvm.common.checks import BadInput, check_positive
 from structsvm.common.compiling import clock
 from structsvm.common.frames import frame
 from structsvm.common.portable.arrays import norm
@@ -209,7 +209,7 @@ class Recorder:
     def __init__(
         self, C: float, tol: float, n_features: int, callback: Callback | None = None, *, exact: bool = True
     ) -> None:
-        check_C(C)
+        check_positive("C", C)
         self.C = C
         self.exact = exact
         self.tol = tol

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_C
+from structsvm.common.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import exp, log
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Float, Problem
@@ -71,7 +71,7 @@ def fit_path(
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
-        check_C(C)
+        check_positive("C", C)
     given = Options(**options)
     trainer = choose(problem, given, solver)
     if given.cone is not None:

@@ -32,14 +32,14 @@ def test_the_error_survives_a_worker_process(value):
 
 
 @pytest.mark.parametrize("value", [0, -1, np.inf, np.nan, "1", None, True, np.float64("nan"), 1j, [1]])
-def test_C_is_a_finite_number_above_zero(value):
-    refused("expected a finite number > 0", checks.check_C, value)
+def test_a_finite_number_above_zero(value):
+    refused("expected a finite number > 0", checks.check_positive, "C", value)
 
 
 @pytest.mark.parametrize("value", [1, 0.5, np.float32(2), np.int64(3), 1e-300])
-def test_C_comes_back_as_a_float(value):
-    assert type(checks.check_C(value)) is float
-    assert checks.check_C(value) == value
+def test_a_positive_number_comes_back_as_a_float(value):
+    assert type(checks.check_positive("C", value)) is float
+    assert checks.check_positive("C", value) == value
 
 
 def test_ends_of_a_range():

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Unpack, cast
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_C, check_flag
+from structsvm.common.checks import BadInput, check_flag, check_positive
 from structsvm.common.machine import memory_bytes
 from structsvm.common.portable.sums import combine, dot
 from structsvm.protocols import Cut, Float, Problem
@@ -122,7 +122,7 @@ def train_partitioned(
     """
     if checkpoint is None:
         return next(fit_path_partitioned(parts, [C], solver=solver, positive=positive, **options))
-    check_C(C)
+    check_positive("C", C)
     whole, given = _checked(parts, solver, positive, options)
     if _choose(whole, C, solver, given, keeps=True) != "partitioned":
         raise BadInput("checkpoint", "requires {solver}", others={"solver": "partitioned"})
@@ -154,7 +154,7 @@ def fit_path_partitioned(
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
-        check_C(C)
+        check_positive("C", C)
     whole, given = _checked(parts, solver, positive, options, fold)
     grid = sorted({float(C) for C in Cs})
     chosen = _choose(whole, grid[0], solver, given)
