@@ -1,7 +1,5 @@
 """``structsvm bandit``: simulate how much it costs to find the best ranker by duels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -319,7 +317,9 @@ def _read_matrix(path: Path) -> Any:
     return np.array(table)
 
 
-def _play(players: Players, simulated: Any, settings: Any, checkpoint: Path | None) -> dict[str, Simulation]:
+def _play(
+    players: Players, simulated: Any, settings: Any, checkpoint: Path | None
+) -> dict[str, "Simulation"]:
     results = {}
     with bar("{task.description}", "{task.percentage:3.0f}%") as shown:
         for label, (name, options) in players.items():

@@ -1,9 +1,8 @@
 """Ordinal hinge with thresholds between adjacent grades, minimised exactly over the thresholds (thesis, OP 2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
@@ -47,7 +46,7 @@ class OrdinalHinge:
 
     balanced: bool = False
 
-    def bind(self, y: Float, offsets: Int, *, weights: Float | None = None) -> OrdinalSeparator:
+    def bind(self, y: Float, offsets: Int, *, weights: Float | None = None) -> "OrdinalSeparator":
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets``; ``weights`` (n_rows,) are the weights of the rows in
         the means."""
         return OrdinalSeparator(labels_of(y, offsets), offsets, weights, balanced=self.balanced)
@@ -100,12 +99,12 @@ class _Kinks:
         self.at, self.rise, self.slope = at[order], rise[order], slope
 
     @classmethod
-    def between(cls, scores: Float, below: Int, low: Float, above: Int, high: Float) -> _Kinks:
+    def between(cls, scores: Float, below: Int, low: Float, above: Int, high: Float) -> Self:
         at = np.concatenate((scores[below] + 1.0, scores[above] - 1.0))
         return cls(at, np.concatenate((low, high)), -float(low.sum()))
 
-    def join(self, other: _Kinks) -> _Kinks:
-        return _Kinks(
+    def join(self, other: Self) -> Self:
+        return type(self)(
             np.concatenate((self.at, other.at)),
             np.concatenate((self.rise, other.rise)),
             self.slope + other.slope,

@@ -1,7 +1,5 @@
 """Oracles of the pairwise SVM and of SVM-roc, which count violated pairs of documents with different grades."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -62,7 +60,7 @@ class Pairs:
     def __post_init__(self) -> None:
         check_choice("normalize", self.normalize, ("pairs", "query"))
 
-    def bind(self, y: Float, offsets: Int) -> PairSeparator:
+    def bind(self, y: Float, offsets: Int) -> "PairSeparator":
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
         separator = PairSeparator(labels_of(y, offsets), offsets, margin=1.0, step=1.0)
         if self.normalize == "pairs":
@@ -103,7 +101,7 @@ class RocArea:
 
     relevance: float = 1.0
 
-    def bind(self, y: Float, offsets: Int) -> PairSeparator:
+    def bind(self, y: Float, offsets: Int) -> "PairSeparator":
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
         relevant = (labels_of(y, offsets) >= self.relevance).view(np.int8)
         return PairSeparator(relevant, offsets, margin=0.5, step=2.0)

@@ -1,7 +1,5 @@
 """Pairwise and rank losses for documents with weights, such as clicks divided by their propensities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +33,7 @@ class WeightedPairs:
     # weights of clicks are unchanged, so that the loss remains unbiased.
     mean: bool = False
 
-    def bind(self, y: Float, offsets: Int) -> WeightedPairSeparator:
+    def bind(self, y: Float, offsets: Int) -> "WeightedPairSeparator":
         """Bind to weights ``y`` (n_rows,), finite and >= 0, grouped by ``offsets`` (n_queries + 1,)."""
         return WeightedPairSeparator(np.asarray(y, dtype=np.float64), offsets, mean=self.mean)
 
@@ -74,7 +72,7 @@ class WeightedLogRank:
     # and half of the loss bounds 1 - 1/rank. The loss is linear in the weights, so that it is unbiased with inverse
     # propensities. The weight of a query is the sum of the weights of its documents.
 
-    def bind(self, y: Float, offsets: Int) -> WeightedLogRankSeparator:
+    def bind(self, y: Float, offsets: Int) -> "WeightedLogRankSeparator":
         """Bind to weights ``y``, >= 0, grouped by ``offsets``."""
         check_offsets(offsets, np.shape(y)[0])
         return WeightedLogRankSeparator(np.asarray(y, dtype=np.float64), offsets)

@@ -1,7 +1,5 @@
 """The configuration of an experiment: checks, defaults, and which changes start a new revision."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -12,10 +10,10 @@ import msgspec
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.live.contract.bodies import MOST, Config
 from structsvm.live.contract.conversion import converted
+from structsvm.protocols import Bandit
 
 if TYPE_CHECKING:
     from structsvm.online.bandits import BestArm
-    from structsvm.protocols import Bandit
 
 _LONGEST = 65_536
 """Maximum number of characters of a configuration."""
@@ -130,7 +128,7 @@ def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
     )
 
 
-def decides(bandit: object) -> TypeGuard[BestArm]:
+def decides(bandit: object) -> TypeGuard["BestArm"]:
     """Return whether a bandit names a winner with an error rate."""
     from structsvm.online.bandits import BestArm
 

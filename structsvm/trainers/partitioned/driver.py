@@ -16,8 +16,6 @@ slopes on the cached planes and on a sample. After a certificate that barely red
 A round sends three vectors to each partition and at most two back, whatever the number of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -170,7 +168,7 @@ def check_partitioned(solver: str, positive: bool, options: Options) -> Options:
 
 def _checked(
     parts: Partitions, solver: str, positive: bool, options: OptionNames, fold: int | None = None
-) -> tuple[_Whole, Options]:
+) -> tuple["_Whole", Options]:
     """Return the partitions as one problem, and the options with sign constraints; invalid options raise before any
     work on partitions."""
     given = check_partitioned(solver, positive, Options(**options))
@@ -178,7 +176,7 @@ def _checked(
     return whole, replace(given, cone=np.ones(whole.n_features)) if positive else given
 
 
-def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: Options) -> Iterator[Fit]:
+def _path(whole: "_Whole", grid: Sequence[float], chosen: str, options: Options) -> Iterator[Fit]:
     columns, start = Columns(whole.parts.n_parts, whole.n_features), Start()
     for C in grid:
         start.record = None

@@ -4,8 +4,6 @@ A cell holds the whole path over C. On MQ2008 a path of 22 values takes about a 
 fits, so saving smaller units would cost more time than it could save after a killed run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -204,7 +202,7 @@ class Results:
         )
 
     @cached_property
-    def tests(self) -> Tests:
+    def tests(self) -> "Tests":
         """The paired tests of the methods against the baselines and the best method."""
         return tests_of(
             {(name, m.name): m.result(name) for name in self.measures.report for m in self.methods},
@@ -252,7 +250,7 @@ def values_of_baseline(
     return np.concatenate([values[measures.select] for _, values in found])
 
 
-def _fixed(name: str, folds: Sequence[Fold], plan: _Plan) -> MethodResult:
+def _fixed(name: str, folds: Sequence[Fold], plan: "_Plan") -> MethodResult:
     """Return the results of a baseline that is not trained."""
     measures = plan.measures
     name, found = measure_fixed(
