@@ -23,18 +23,11 @@ from common import in_turn, main_of_child, mutate_bytes, pack, spoil_json
 
 from structsvm.clicks import harvest, judgments, read_sessions, read_table, read_ubi
 from structsvm.common.checks import BadInput
-from structsvm.online import interleaving
 from structsvm.online.clicklog import read_log
+from structsvm.online.interleaving.by_name import NAMES, interleaver
 from structsvm.online.statistics import analyse, learn_weights, read_credits
 
-METHODS: list[Any] = [
-    interleaving.TeamDraft(),
-    interleaving.Probabilistic(),
-    interleaving.Optimized(),
-    interleaving.SOSM(),
-    interleaving.Balanced(),
-    interleaving.DocumentConstraints(),
-]
+METHODS = [*map(interleaver, NAMES)]
 ODD: list[Any] = [
     None,
     True,
@@ -89,7 +82,7 @@ DEEP = {
 def valid(rng: random.Random) -> list[dict[str, Any]]:
     """Return a few valid lines of one experiment."""
     method = rng.choice(METHODS)
-    n_rankers = 2 if method.name in ("balanced", "document_constraints") else rng.choice([2, 2, 3])
+    n_rankers = 2 if method.rankings == "2" else rng.choice([2, 2, 3])
     lines = []
     records: list[Any] = []
     often = rng.random() < 0.5  # lists that come again are parsed once

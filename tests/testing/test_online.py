@@ -211,6 +211,12 @@ def drawn(change):
     return Spoiled(distribution=lambda *given: change(SOUND.distribution(*given)))
 
 
+def test_choices_without_an_end_are_stopped():
+    endless = Spoiled(merge=lambda rankings, length, choose: [*iter(lambda: choose([0.5, 0.5]), None)])
+    with pytest.raises(RuntimeError, match="5000 choices; never draw a ranker without documents"):
+        endless.distribution([["a", "b"], ["b", "a"]])
+
+
 def remembering():
     """Credits only record objects that it created itself."""
     known = []

@@ -43,10 +43,8 @@ class Shown(Struct, frozen=True, gc=False):
     n_rankers : int
         Number of rankings that were merged.
     evidence : tuple of tuples, one entry per document in each
-        For team draft, one row with the index of the ranker that contributed each document, or None for no ranker. For
-        other methods, a row per ranker: the rank of each document in its ranking, or None if it is missing (balanced,
-        document constraints), the probability that the ranker contributed the document (probabilistic), or the credit
-        of the ranker for a click (optimized, SOSM).
+        If the method is by teams, as team draft is, one row with the index of the ranker that contributed each
+        document, or None for no ranker. Otherwise a row per ranker, whose entries the class of the method describes.
     slack : float
         Largest violation of the fairness constraints by the distribution of lists; 0 unless the method is
         ``"optimized"`` and its linear program has no solution.

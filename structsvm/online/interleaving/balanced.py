@@ -17,7 +17,7 @@ class Balanced(Merging):
 
     At each depth the list contains about the same number of top documents of both rankings. Let ``k`` be the smaller of
     the two ranks that the lowest clicked document has in the rankings; the credit of a ranker is the number of clicked
-    documents in its top ``k``.
+    documents in its top ``k``. The evidence is the rank of each document in both rankings, or None if it is missing.
 
     Notes
     -----

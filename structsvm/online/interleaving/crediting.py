@@ -116,6 +116,14 @@ def check_sums(lists: ClickedLists, method: str, *, axis: int, total: float, lea
     lists.refuse(wrong, f"{numbers} in the evidence of {method!r} that sum to {total:g} for {whose}")
 
 
+def check_teams(lists: ClickedLists) -> Float:
+    """Return the team of each document, shape (n_lists, length); raise BadInput for an unknown ranker."""
+    team, n = lists.evidence[:, 0], lists.n_rankers
+    known = np.isnan(team) | ((team >= 0) & (team < n) & (team == np.floor(team)))
+    lists.refuse(~known[:, None], f"teams from 0 to {n - 1}")
+    return team
+
+
 def check_ranks(lists: ClickedLists) -> Float:
     """Return the ranks in the evidence, infinity for null; raise BadInput unless they are distinct integers from 1."""
     ranks = lists.evidence

@@ -16,6 +16,10 @@ Choose = Callable[[Sequence[float]], int]
 """Function that takes the probabilities of the options and returns the index of the chosen option."""
 
 
+_MOST_CHOICES = 5_000
+"""Number of choices after which ``merge`` is stopped: it may draw a ranker without documents again and again."""
+
+
 def random_choices(rng: Any) -> Choose:
     """Return a function that chooses at random with ``rng`` (a generator, a seed or None)."""
     generator = np.random.default_rng(rng)
@@ -43,6 +47,8 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
         taken: list[float] = []
 
         def choose(probabilities: Sequence[float], path: list[int] = path, taken: list[float] = taken) -> int:
+            if len(taken) == _MOST_CHOICES:
+                raise RuntimeError(f"merge made {len(taken)} choices; never draw a ranker without documents")
             if len(taken) == len(path):
                 first, *others = (option for option, p in enumerate(probabilities) if p > 0)
                 waiting.extend((*path, other) for other in reversed(others))

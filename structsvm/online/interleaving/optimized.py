@@ -27,7 +27,7 @@ class Optimized(Merging):
     A list is allowed if the document at each rank is the best remaining document of some ranking. A click credits each
     ranker with ``1 / rank`` of the document in its ranking (a missing document has the rank after the last). A linear
     program (HiGHS) computes the most sensitive distribution over allowed lists, among the distributions for which all
-    rankers have the same expected credit at each rank.
+    rankers have the same expected credit at each rank. The evidence is the credit of each ranker for a click.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class Probabilistic(Merging):
     proportional to ``rank^-tau``. The sampled rankers are not recorded: each assignment of documents to rankers is
     weighted by its probability given the list. The credit of a ranker is the probability that it has more clicks than
     another ranker, averaged over the other rankers; for two rankers, the credits sum to 1 minus the probability of a
-    tie.
+    tie. The evidence is the probability that each ranker contributed the document.
 
     Parameters
     ----------

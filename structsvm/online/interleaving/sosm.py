@@ -27,7 +27,8 @@ class SOSM(Merging):
 
     The list is a team draft. Each ranker then ranks the shown documents, and a click on the document at its rank ``r``
     gives the ranker the credit ``r^-3 / sum_m m^-3``. Each click is evidence about all rankers, and the time to compute
-    credits does not depend on the number of possible assignments.
+    credits does not depend on the number of possible assignments. The evidence is the credit of each ranker for a
+    click.
 
     Notes
     -----

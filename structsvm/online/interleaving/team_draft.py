@@ -9,9 +9,8 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.online.impressions.shown import Shown
-from structsvm.online.interleaving.crediting import ClickedLists, Credits, one_list, signs
+from structsvm.online.interleaving.crediting import ClickedLists, Credits, check_teams, one_list, signs
 from structsvm.online.interleaving.merging import Choose, Merging
-from structsvm.protocols import Float
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class TeamDraft(Merging):
     """Team-draft interleaving and, with more than two rankings, team-draft multileaving.
 
     In each round the rankers pick in random order. A ranker picks its best document that is not yet in the
-    list. The credit of a ranker is the number of clicks on its picks.
+    list. The credit of a ranker is the number of clicks on its picks. The evidence is one row of teams.
 
     Notes
     -----
@@ -47,7 +46,7 @@ class TeamDraft(Merging):
 
     def credit_many(self, lists: ClickedLists) -> Credits:
         """Return the number of clicks on the picks of each ranker."""
-        picked = _check_teams(lists)[:, None] == np.arange(lists.n_rankers)[:, None]
+        picked = check_teams(lists)[:, None] == np.arange(lists.n_rankers)[:, None]
         credit = (picked & lists.clicked[:, None]).sum(axis=2).astype(np.float64)
         # the size of the largest team bounds the difference in clicks
         return Credits(credit, signs(credit), picked.sum(axis=2).max(axis=1).astype(np.float64))
@@ -104,16 +103,8 @@ def draft(
 
 def teams_of(shown: Shown) -> list[int | None]:
     """Return the index of the ranker that contributed each document of a record, or None for no ranker."""
-    team = _check_teams(one_list(TeamDraft, shown, np.zeros(len(shown.documents))))[0]
+    team = check_teams(one_list(TeamDraft, shown, np.zeros(len(shown.documents))))[0]
     return [None if np.isnan(one) else int(one) for one in team]
-
-
-def _check_teams(lists: ClickedLists) -> Float:
-    """Return the team of each document, shape (n_lists, length); raise BadInput for an unknown ranker."""
-    team, n = lists.evidence[:, 0], lists.n_rankers
-    known = np.isnan(team) | ((team >= 0) & (team < n) & (team == np.floor(team)))
-    lists.refuse(~known[:, None], f"teams from 0 to {n - 1}")
-    return team
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:

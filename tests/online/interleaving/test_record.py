@@ -15,10 +15,11 @@ from structsvm.online.interleaving import (
     Shown,
     TeamDraft,
 )
+from structsvm.online.interleaving.by_name import NAMES, interleaver
 from structsvm.online.interleaving.merging import check_rankings
 from tests.refusing import called, rejected, rejections
 
-METHODS = [TeamDraft(), Balanced(), DocumentConstraints(), Probabilistic(), Optimized(), SOSM()]
+METHODS = [*map(interleaver, NAMES)]
 
 
 def _name(method):

@@ -13,33 +13,27 @@ from structsvm.common import files
 from structsvm.online import clicklog as room, interleaving
 from structsvm.online.clicklog import ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown, crediting
+from structsvm.online.interleaving.by_name import NAMES, interleaver
 from structsvm.online.statistics import analyse, credit_log, read_credits, simulate_log
 from structsvm.online.statistics.features import psi
 from structsvm.online.users import CascadeUser
 from structsvm.readers import make_ranking
 from tests.refusing import refused, rejected
 
-METHODS = [
-    interleaving.TeamDraft(),
-    interleaving.Probabilistic(),
-    interleaving.Optimized(),
-    interleaving.SOSM(),
-    interleaving.Balanced(),
-    interleaving.DocumentConstraints(),
-]
+METHODS = [*map(interleaver, NAMES)]
+TEAM_DRAFT = interleaving.TeamDraft()
 TEAMS = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
 
 
 def literal(log):
     """Return statistics and outcomes by ``credit`` and ``outcome`` of each impression."""
-    method = next(m for m in METHODS if m.name == log.method)
+    method = interleaver(log.method)
     made = {pair: ([], []) for pair in combinations(range(len(log.rankers)), 2)}
     for impression in log.impressions:
         credit = method.credit(impression.shown, impression.clicked)
         outcome = method.outcome(impression.shown, impression.clicked)
         for (i, j), (delta, won) in made.items():
-            fractional = log.method in ("probabilistic", "optimized", "sosm")
-            delta.append(outcome[i, j] if fractional else credit[i] - credit[j])
+            delta.append(outcome[i, j] if method.draws_outcome else credit[i] - credit[j])
             won.append(outcome[i, j])
     return made
 
@@ -64,8 +58,7 @@ def simulated(method, n, n_rankers=2, *, length=4, **options):
 def test_columns_are_what_the_methods_credit(tmp_path, monkeypatch, method):
     """Columns are equal to the last digit, for several blocks and list lengths, in the order of the file."""
     monkeypatch.setattr(room, "_BLOCK", 4000)
-    pair_only = method.name in ("balanced", "document_constraints")
-    for n_rankers in (2,) if pair_only else (2, 3):
+    for n_rankers in (2,) if method.rankings == "2" else (2, 3):
         made = simulated(method, 60, n_rankers, n_users=7)
         made += simulated(method, 40, n_rankers, length=7, n_users=9)
         made = [
@@ -95,7 +88,7 @@ def test_columns_are_what_the_methods_credit(tmp_path, monkeypatch, method):
 def test_unusual_lines_are_read_among_ordinary_ones(tmp_path):
     """Read records as strings, typed and tuple ids, clicks by document, bold words, missing feedback, spaces."""
     texts = []
-    for k, impression in enumerate(simulated(METHODS[0], 60)):
+    for k, impression in enumerate(simulated(TEAM_DRAFT, 60)):
         line = impression.to_dict()
         shown = line["shown"]
         if k % 7 == 1:
@@ -121,7 +114,7 @@ def test_unusual_lines_are_read_among_ordinary_ones(tmp_path):
 
 
 def test_weighted_clicks_are_those_of_the_features(tmp_path):
-    made = simulated(METHODS[0], 80, 3)
+    made = simulated(TEAM_DRAFT, 80, 3)
     write_log(tmp_path / "log.jsonl", made)
     w = np.random.default_rng(0).normal(size=14)
     read = read_credits(tmp_path / "log.jsonl", weights=w)
@@ -240,7 +233,7 @@ def test_the_longest_line_is_bounded(tmp_path, monkeypatch):
 
 def test_memory_is_a_few_numbers_an_impression(tmp_path):
     """Impression objects take about 2 KB each."""
-    made = simulated(METHODS[0], 500)
+    made = simulated(TEAM_DRAFT, 500)
     path = tmp_path / "log.jsonl"
     write_log(path, [structs.replace(i, shown=structs.replace(i.shown, impression=None)) for i in made] * 20)
     tracemalloc.start()
@@ -254,7 +247,7 @@ def test_memory_is_a_few_numbers_an_impression(tmp_path):
 def test_an_expansion_beyond_what_is_stated_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "FREE_BYTES", 1 << 20)
     path = tmp_path / "log.jsonl.gz"
-    [one] = simulated(METHODS[0], 1)
+    [one] = simulated(TEAM_DRAFT, 1)
     text = (json.dumps(one.to_dict()) + " " * 2_000_000 + "\n").encode() * 3
     path.write_bytes(gzip.compress(text))
     both_refuse(path, "decompression bomb", max_expansion=100)
