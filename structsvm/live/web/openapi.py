@@ -27,7 +27,7 @@ _SEARCH = Operation(
     dict[str, Any],
     dict[str, Any],
     (404, 409, 502, 504),
-    "The body is the engine's own (_search of OpenSearch and Elasticsearch, the JSON request API of Solr), or "
+    "The body is a request of the engine, such as one to _search of OpenSearch; that of a custom service is "
     '{"q", "from", "size"}. The answer is production\'s, with hits in drafted order where the list is interleaved: '
     "see the header X-Structsvm-Serve. Requests that cannot be read, and errors of the engine, are passed on.",
     headers=(
