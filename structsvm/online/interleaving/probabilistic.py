@@ -92,18 +92,18 @@ class Probabilistic(Merging):
 
 
 @kernel(inline="always")
-def add_click(lead: Float, n_clicks: int, up: float, down: float) -> None:
+def add_click(lead: Float, n_clicks: int, up: float, stay: float, down: float, pair: bool) -> None:
     """Update the distribution of the difference in clicks of two rankers by one more clicked document.
 
     ``lead[middle + c]`` is the probability that it is ``c`` after ``n_clicks`` clicks; entries beyond are 0. The
-    document is of the first ranker with probability ``up``, of the second with ``down``, otherwise of neither.
+    document is of the first ranker with probability ``up``, of the second with ``down``, of neither with ``stay``;
+    ``pair`` tells whether there are no other rankers.
     """
-    middle = len(lead) // 2
-    stay, before = max(1.0 - up - down, 0.0), 0.0
+    middle, before = len(lead) // 2, 0.0
     if n_clicks == 0:  # the most frequent case
         lead[middle - 1], lead[middle], lead[middle + 1] = down, stay, up
-    elif stay == 0.0:
-        # each document is of one of the two: differences are all even or all odd, and half of the entries are 0
+    elif pair and stay == 0.0:
+        # every document is of one of the two: differences are all even or all odd, and half of the entries are 0
         for c in range(middle - n_clicks - 1, middle + n_clicks + 2, 2):
             lead[c] = before * up + lead[c + 1] * down
             before, lead[c + 1] = lead[c + 1], 0.0
@@ -141,7 +141,8 @@ def _credit(posterior: Float, clicked: NDArray[np.bool_], credit: Float, outcome
                 n_clicks = 0
                 for c in range(length):
                     if clicked[k, c]:
-                        add_click(lead, n_clicks, posterior[k, i, c], posterior[k, j, c])
+                        up, down = posterior[k, i, c], posterior[k, j, c]
+                        add_click(lead, n_clicks, up, max(1.0 - up - down, 0.0), down, n_rankers == 2)
                         n_clicks += 1
                 ahead, behind = take_result(lead, n_clicks)
                 credit[k, i] += ahead

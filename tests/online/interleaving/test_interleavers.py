@@ -5,7 +5,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structsvm.online.interleaving import Balanced, DocumentConstraints, Optimized, Probabilistic, TeamDraft
+from structsvm.online.interleaving import (
+    Balanced,
+    DocumentConstraints,
+    Optimized,
+    Probabilistic,
+    Shown,
+    TeamDraft,
+)
 from structsvm.online.interleaving.optimized import allowed_lists, fair_distribution, sensitivity
 from structsvm.online.users import PositionBasedUser
 from tests.refusing import rejected
@@ -160,6 +167,25 @@ def test_probabilistic_equals_brute_force_over_assignments(group, tau):
                 wins += q / total * (count[:, None] > count[None, :])
             np.testing.assert_allclose(method.outcome(shown, clicks), outcome, atol=1e-13)
             np.testing.assert_allclose(method.credit(shown, clicks), wins.sum(axis=1) / (n - 1), atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_probabilistic_credits_documents_that_some_rankers_cannot_have_contributed(seed):
+    """A large tau, or a very low rank, makes a probability zero; the credit is summed over all assignments."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 5))
+    p = rng.dirichlet(np.ones(n), 4).T * (rng.random((n, 4)) < 0.6)
+    p[rng.integers(n, size=4), np.arange(4)] += 0.1
+    p /= p.sum(axis=0)
+    wins = np.zeros((n, n))
+    for teams in product(range(n), repeat=4):
+        count = np.bincount(teams, minlength=n)
+        wins += p[teams, np.arange(4)].prod() * (count[:, None] > count)
+    shown = Shown("probabilistic", tuple("abcd"), n, tuple(map(tuple, p.tolist())))
+    np.testing.assert_allclose(
+        Probabilistic().credit(shown, [1, 1, 1, 1]), wins.sum(axis=1) / (n - 1), atol=1e-13
+    )
+    np.testing.assert_allclose(Probabilistic().outcome(shown, [1, 1, 1, 1]), wins - wins.T, atol=1e-13)
 
 
 def test_probabilistic_extreme_decay_follows_a_ranking():

@@ -199,7 +199,7 @@ def probabilistic(
                 # a clicked document came from a with probability p, by Bayes' rule with fair coins
                 if clicked:
                     p = weight_a * mass_b / (weight_a * mass_b + weight_b * mass_a)
-                    add_click(lead, n_clicks, p, 1.0 - p)
+                    add_click(lead, n_clicks, p, 0.0, 1.0 - p, True)
                     n_clicks += 1
                 if stops:
                     break
