@@ -13,7 +13,7 @@ from structsvm.common.event_logs import Dropped
 from structsvm.common.kernel import kernel
 from structsvm.common.tables.ids import exact_array, ids_of
 from structsvm.protocols import Float, Int
-from structsvm.queries import offsets_of, places_in, refuse_first
+from structsvm.queries import group_ids, offsets_of, places_in, refuse_first, row_groups
 
 MAX_POSITION = 1000
 """Largest position counted by default. It bounds the size of tables; larger positions are taken as logging errors."""
@@ -127,12 +127,11 @@ class ClickCells:
         (ClickSessions(2 sessions, 2 distinct), {})
         """
         check_whole("max_position", max_position, 1, 65535)
-        q, d = _ids("query", query), _ids("document", document)
+        q = _ids("query", query)
         n = q.values.shape[0]
-        k, c = np.asarray(position), np.asarray(clicked)
-        for name, values in (("document", d.values), ("position", k), ("clicked", c)):
-            _check_length(name, values, n)
-        c = _clicks(c)
+        d, k = _ids("document", document, n), np.asarray(position)
+        _check_length("position", k, n)
+        c = _clicks(clicked, n)
         dropped = Dropped()
         known = q.known & d.known
         k, finite = _whole_positions(k)
@@ -144,39 +143,33 @@ class ClickCells:
         qv, dv, kv, cv = q.values[take], d.values[take], k[take], c[take]
         if kv.shape[0] == 0:
             raise BadInput("log", "expected impressions, got none that can be counted", dropped.said())
-        lists = None
-        if session is None and probability is not None:
-            session = np.arange(n)
-        if session is not None:
-            s = _column("session", session, n)
-            users = None if cluster is None else _column("cluster", cluster, n)
-            chance = None if probability is None else _probabilities(probability, n)[take]
-            listed = np.flatnonzero(s.known[take])
-            dropped.count("impression without a session, counted but in no list", kv.shape[0] - listed.size)
-            lists = _Lists(s.values[take][listed], qv[listed], dv[listed], kv[listed], cv[listed], dropped)
-            alone = np.delete(np.arange(kv.shape[0]), listed)
-            used = np.concatenate([listed[lists.kept], alone])
-            cv = np.concatenate([lists.clicked[lists.kept], cv[alone]])
-            qv, dv, kv = (a[used] for a in (qv, dv, kv))
-        elif cluster is not None:
-            raise BadInput("cluster", "requires the session of each impression", "give {session}")
-        n_listed = 0 if lists is None else lists.kept.shape[0]
-        counts, row = _tally(qv, dv, kv - base, cv, n_listed)
-        cells = cls(*counts, dropped)
-        if lists is None:
-            return cells
-        kept = listed[lists.kept]
+        if session is None and probability is None:
+            if cluster is not None:
+                raise BadInput("cluster", "requires the session of each impression", "give {session}")
+            return cls(*_tally(qv, dv, kv - base, cv)[0], dropped)
+        s = _ids("session", np.arange(n) if session is None else session, n)
+        users = None if cluster is None else _ids("cluster", cluster, n)
+        chance = None if probability is None else _probabilities(probability, n)[take]
+        listed = np.flatnonzero(s.known[take])
+        dropped.count("impression without a session, counted but in no list", kv.shape[0] - listed.size)
+        first, offsets, clicks = _lists(
+            s.values[take][listed], qv[listed], dv[listed], kv[listed], cv[listed], dropped
+        )
+        kept, alone = listed[first], np.delete(np.arange(kv.shape[0]), listed)
+        cv = np.concatenate([clicks, cv[alone]])
+        qv, dv, kv = (a[np.concatenate([kept, alone])] for a in (qv, dv, kv))
+        counts, row = _tally(qv, dv, kv - base, cv)
         numbers, names = (None, None) if users is None else _numbered(users, np.arange(n)[take][kept])
         entries = ClickSessions(
-            lists.offsets,
-            row,
-            cv[:n_listed],
-            np.ones(lists.offsets.shape[0] - 1, np.int64),
-            kv[:n_listed] - base + 1,
-            None if numbers is None else lists.one_each(numbers, dropped),
+            offsets,
+            row[: kept.size],
+            clicks,
+            np.ones(offsets.shape[0] - 1, np.int64),
+            kv[: kept.size] - base + 1,
+            None if numbers is None else _one_each(numbers, offsets, dropped),
             None if chance is None else chance[kept],
         )
-        return replace(cells, cluster_ids=names)._with_lists(entries, dropped)
+        return cls(*counts, dropped, cluster_ids=names)._with_lists(entries, dropped)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
@@ -270,7 +263,7 @@ class ClickCells:
     @property
     def row_query(self) -> Int:
         """Index of the query of each row."""
-        return np.repeat(np.arange(self.n_queries, dtype=np.int64), np.diff(self.offsets))
+        return row_groups(self.offsets)
 
     @property
     def row_offsets(self) -> Int:
@@ -324,16 +317,14 @@ class ClickCells:
                     name, f"expected ids as in the log ({wanted}), got {got}", "convert one of them"
                 )
             unique, inverse = np.unique(known, return_inverse=True)
-            at = np.minimum(np.searchsorted(unique, given.values), unique.shape[0] - 1)
-            there = given.known & (unique[at] == given.values)
-            numbers.append((np.where(there, at, -1), inverse, unique.shape[0]))
+            at, there = index_in(unique, given.values)
+            numbers.append((np.where(given.known & there, at, -1), inverse, unique.shape[0]))
         (q, q_of, _), (d, d_of, n_documents) = numbers
         key = q_of[self.row_query] * n_documents + d_of
         order = np.argsort(key, kind="stable")
         pair = q * n_documents + d
-        at = np.minimum(np.searchsorted(key[order], pair), self.n_rows - 1)
-        found = (q >= 0) & (d >= 0) & (key[order][at] == pair)
-        return np.where(found, order[at], -1).astype(np.int64)
+        at, there = index_in(key[order], pair)
+        return np.where((q >= 0) & (d >= 0) & there, order[at], -1).astype(np.int64)
 
     def _with_lists(self, lists: ClickSessions, dropped: Dropped) -> Self:
         starts = lists.offsets[:-1]
@@ -347,6 +338,12 @@ class ClickCells:
     def __repr__(self) -> str:
         sizes = counted(query=self.n_queries, row=self.n_rows, cell=self.n_cells)
         return f"ClickCells({sizes}, {counted(show=self.n_shows, click=self.n_clicks)})"
+
+
+def index_in(known: NDArray[Any], values: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
+    """Return an index into ``known``, which is sorted and not empty, for each value, and whether the value is there."""
+    at = np.minimum(np.searchsorted(known, values), known.shape[0] - 1)
+    return at, known[at] == values
 
 
 def size_of_log(cells: ClickCells) -> str:
@@ -411,20 +408,16 @@ class Ids(NamedTuple):
     known: NDArray[np.bool_]
 
 
-def _ids(name: str, given: object) -> Ids:
+def _ids(name: str, given: object, n: int | None = None) -> Ids:
     """Return ids by the same rule as for tables: text, or integers, possibly stored as floats; some may be missing."""
     if isinstance(given, Ids):
         return given
     ids = exact_array(given)
     if ids.ndim != 1:
         raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
+    if n is not None:
+        _check_length(name, ids, n)
     return Ids(*ids_of(name, ids, missing=True))
-
-
-def _column(name: str, given: object, n: int) -> Ids:
-    ids = _ids(name, given)
-    _check_length(name, ids.values, n)
-    return ids
 
 
 def _check_length(name: str, values: NDArray[Any], n: int) -> None:
@@ -461,7 +454,9 @@ def _rows(chosen: NDArray[np.bool_]) -> Any:
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 
-def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
+def _clicks(given: object, n: int) -> NDArray[np.bool_]:
+    c = np.asarray(given)
+    _check_length("clicked", c, n)
     if c.dtype == np.bool_:
         return c
     if c.dtype.kind not in "iuf":
@@ -480,18 +475,14 @@ def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
         k = np.array([v if isinstance(v, (int, float, np.number)) else np.nan for v in k], dtype=np.float64)
     if k.dtype.kind != "f":
         raise BadInput("position", f"expected integers, got {k.dtype}", "convert it")
-    finite = np.isfinite(k) & (np.abs(np.where(np.isfinite(k), k, 0)) < 2**53)
-    finite &= np.where(finite, k, 0) == np.floor(np.where(finite, k, 0))
+    finite = (np.abs(k) < 2**53) & (k == np.floor(k))
     return np.where(finite, k, 0).astype(np.int64), finite
 
 
 def _tally(
-    query: Any, document: Any, position: Int, clicked: ArrayLike, n_listed: int
+    query: Any, document: Any, position: Int, clicked: ArrayLike
 ) -> tuple[tuple[Any, Any, Any, Any, Any, Any, Any], Int]:
-    """Return the first fields of :class:`ClickCells`, and the row of the first ``n_listed`` impressions.
-
-    ``position`` counts from 0.
-    """
+    """Return the first fields of :class:`ClickCells`, and the row of each impression; ``position`` counts from 0."""
     (q, n_queries, query_ids), (d, n_documents, docids) = _codes(query), _codes(document)
     pairs = None
     if n_queries * n_documents < 2**62:
@@ -513,7 +504,7 @@ def _tally(
         shows,
         clicks,
     )
-    return fields, row[:n_listed]
+    return fields, row
 
 
 def _codes(ids: NDArray[Any]) -> tuple[Int, int, Callable[[Int], Any]]:
@@ -529,38 +520,30 @@ def _codes(ids: NDArray[Any]) -> tuple[Int, int, Callable[[Int], Any]]:
     return numbers.astype(np.int64), unique.shape[0], unique.__getitem__
 
 
-class _Lists:
-    """Impressions grouped into lists: indices of those kept, offsets of the lists, and clicks merged over
-    repetitions."""
+def _lists(
+    session: Any, query: Any, document: Any, position: Int, clicked: Any, dropped: Dropped
+) -> tuple[Int, Int, NDArray[np.bool_]]:
+    """Group impressions into lists: return the indices of those kept, the offsets of the lists, and clicks."""
+    s, q, d = (np.unique(ids, return_inverse=True)[1].astype(np.int64) for ids in (session, query, document))
+    key = s * (int(q.max(initial=0)) + 1) + q
+    order = np.lexsort((np.arange(key.shape[0]), position, key))
+    key, click = key[order], clicked[order]
+    # a repeated impression was clicked if any repetition was
+    keep, repeated, taken, twice = _clean_lists(key, position[order], d[order], click)
+    dropped.count("impression logged again for the same session and query", repeated)
+    dropped.count("position of a list taken twice", taken)
+    dropped.count("document twice in a list", twice)
+    return order[keep], group_ids(key[keep]).offsets, click[keep]
 
-    def __init__(
-        self, session: Any, query: Any, document: Any, position: Int, clicked: Any, dropped: Dropped
-    ) -> None:
-        s, q = (np.unique(ids, return_inverse=True)[1].astype(np.int64) for ids in (session, query))
-        d = np.unique(document, return_inverse=True)[1].astype(np.int64)
-        key = s * (int(q.max(initial=0)) + 1) + q
-        order = np.lexsort((np.arange(key.shape[0]), position, key))
-        key, click = key[order], clicked[order].copy()
-        keep, repeated, taken, twice = _clean_lists(key, position[order], d[order], click)
-        dropped.count("impression logged again for the same session and query", repeated)
-        dropped.count("position of a list taken twice", taken)
-        dropped.count("document twice in a list", twice)
-        self.kept = order[keep]
-        self.clicked = np.empty_like(click)
-        self.clicked[order] = click  # a repeated impression was clicked if any repetition was
-        key = key[keep]
-        fresh = np.ones(key.shape[0], dtype=bool)
-        fresh[1:] = key[1:] != key[:-1]
-        self.offsets = np.append(np.flatnonzero(fresh), key.shape[0]).astype(np.int64)
 
-    def one_each(self, user: Int, dropped: Dropped) -> Int:
-        """Return the user of each list, taken from its first impression."""
-        first = user[self.offsets[:-1]]
-        other = user != np.repeat(first, np.diff(self.offsets))
-        mixed = np.unique(np.searchsorted(self.offsets, np.flatnonzero(other), side="right"))
-        dropped.count("list of several users, assigned to the first", mixed.size)
-        dropped.count("list without a user, taken as independent", (first < 0).sum())
-        return first
+def _one_each(user: Int, offsets: Int, dropped: Dropped) -> Int:
+    """Return the user of each list, taken from its first impression."""
+    first = user[offsets[:-1]]
+    other = user != np.repeat(first, np.diff(offsets))
+    mixed = np.unique(np.searchsorted(offsets, np.flatnonzero(other), side="right"))
+    dropped.count("list of several users, assigned to the first", mixed.size)
+    dropped.count("list without a user, taken as independent", (first < 0).sum())
+    return first
 
 
 @kernel

@@ -8,6 +8,7 @@ from structsvm.common.portable.arrays import combine, dot, inverse, matmul, prod
 from structsvm.common.portable.compiled import exp as kernel_exp, log as kernel_log
 from structsvm.common.portable.elementary import exp
 from structsvm.protocols import Float, Int
+from structsvm.queries import group_ids
 
 _BOX = 30.0
 """Bound on the magnitude of log propensities: the optimum is certified within it; estimates beyond it are refused."""
@@ -20,10 +21,9 @@ class Likelihood:
     def __init__(
         self, query: Int, row: Int, position: Int, shows: Int, clicks: Int, size: int, basis: Float
     ) -> None:
-        starts = np.flatnonzero(np.concatenate(([True], row[1:] != row[:-1])))
-        offsets = np.append(starts, row.shape[0]).astype(np.int64)
+        offsets = group_ids(row).offsets
         self._cells = offsets, position, shows.astype(np.float64), clicks.astype(np.float64)
-        self._query = query[starts]
+        self._query = query[offsets[:-1]]
         self._n_queries, self._size, self.basis = int(query[-1]) + 1, size, basis
 
     def value(self, phi: Float) -> float:
@@ -101,8 +101,7 @@ class Likelihood:
             return matmul(matmul(self.basis, inverse(curvature)), self.basis.T), n, None, float(n)
         # in whitened coordinates, the information of all queries together is the identity
         whitened = matmul(self.basis, _whitener(curvature))
-        starts = np.flatnonzero(np.concatenate(([True], self._query[1:] != self._query[:-1])))
-        queries = np.append(starts, self._query.shape[0]).astype(np.int64)
+        queries = group_ids(self._query).offsets
         size, m = whitened.shape
         matrices, cross, freedom = np.zeros((6, m, m)), np.zeros((size, m, m)), np.ones(size)
         traces = _cluster_errors(
@@ -170,24 +169,16 @@ _SMALL = 1e-3
 error of second order)."""
 
 
-@kernel
-def _whitener(a):  # type: ignore[no-untyped-def]
+def _whitener(a: Float) -> Float:
     """Return ``U`` with ``U U' = a^-1`` of a positive definite matrix: the inverse of Cholesky's factor, transposed."""
-    n = a.shape[0]
-    lower, out = np.zeros((n, n)), np.zeros((n, n))
-    for i in range(n):
-        for j in range(i + 1):
-            rest = a[i, j]
-            for k in range(j):
-                rest -= lower[i, k] * lower[j, k]
-            lower[i, j] = np.sqrt(rest) if i == j else rest / lower[j, j]
-    for j in range(n):
-        for i in range(j, n):
-            rest = 1.0 if i == j else 0.0
-            for k in range(j, i):
-                rest -= lower[i, k] * out[j, k]
-            out[j, i] = rest / lower[i, i]
-    return out
+    rest, out = a.copy(), np.eye(a.shape[0])
+    for k in range(a.shape[0]):
+        pivot = np.sqrt(rest[k, k])
+        column = rest[k + 1 :, k, None] / pivot
+        rest[k + 1 :, k + 1 :] -= column * column.T
+        out[k] /= pivot
+        out[k + 1 :] -= column * out[k]
+    return out.T
 
 
 @kernel

@@ -6,13 +6,14 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from structsvm.clicks.cells import ClickCells, check_clicked, once_each
+from structsvm.clicks.cells import ClickCells, check_clicked, index_in, once_each
 from structsvm.clicks.position_based import sessions_of
 from structsvm.clicks.propensities import (
     TRUST_LEVEL,
@@ -20,6 +21,7 @@ from structsvm.clicks.propensities import (
     Propensities,
     TrustBias,
     given_or_harvested,
+    influence_of,
     trust_bias,
 )
 from structsvm.clicks.sessions import ClickSessions, joined_sessions
@@ -258,34 +260,24 @@ def evaluate_from_clicks(
         weighting = "policy" if log.probability is None else "logged"
     check_choice("weighting", weighting, ("policy", "ips", "logged"))
     check_choice("gaps", gaps, ("empty", "lost"))
-
-    def discounts_of(ranker: Any) -> tuple[Float, float, float, Int]:
-        found = _new_discounts(log, cells, query, document, ranker, k)
-        if found[1] > most_unseen:
-            raise BadInput(
-                "scores",
-                f"expected a ranker whose documents the log has mostly shown, got {found[1]:.0%} of the "
-                "discounts on documents never shown",
-                "log this ranker's documents too, or raise {most_unseen}",
-            )
-        return found
-
-    new, unseen, unseen_dcg, listed = discounts_of(scores)
-    other = None
+    discounts_of = partial(_new_discounts, log, cells, query, document, k, most_unseen)
+    new, unseen, unseen_dcg, listed = discounts_of("scores", scores)
     if baseline is not None:
-        try:
-            other = discounts_of(baseline)[0]
-        except BadInput as error:
-            raise (error.renamed("baseline") if error.argument == "scores" else error) from None
+        other, *_ = discounts_of("baseline", baseline)
     check_clicked(cells.clicks)
     bias = TrustBias(math.nan, 0, math.nan)
-    corrected = _is_pair(propensities)
+    # a pair (alpha, beta) with one value per position
+    corrected = (
+        not isinstance(propensities, Propensities | None)
+        and len(propensities) == 2
+        and np.ndim(propensities[0]) > 0
+    )
     if corrected:
-        weights, errors = _affine(log, *propensities), _Errors(log, level)  # type: ignore[misc]
+        weights, interval = _affine(log, *propensities), partial(_interval, log, level)  # type: ignore[misc]
     else:
         theta = given_or_harvested(cells, propensities)
-        moved = Influence(cells, theta) if propensities is None else None
-        errors = _Errors(log, level, None if moved else theta, moved)
+        moves = influence_of(cells, theta) if propensities is None else None
+        interval = partial(_interval, log, level, theta=None if moves else theta, influence=moves)
         weights = _weights(cells, log, theta, weighting, clip)
         bias = trust_bias(cells)
         if bias.p_value < TRUST_LEVEL:
@@ -297,19 +289,19 @@ def evaluate_from_clicks(
     discounts = _discounts(cells.n_positions, k)
     of_new, of_all = weights.values(log, new[log.row]), weights.values(log, np.ones(log.row.shape[0]))
     of_shown = weights.shown(log, discounts, 1.0 if gaps == "empty" else 1 - log.lost)
-    dcg, gain = errors.interval(of_new), errors.interval(of_all).value
+    dcg, gain = interval(of_new), interval(of_all).value
     ratio, half = math.nan, math.nan
     if gain > 0:
         ratio = dcg.value / gain
-        residual = errors.interval(of_new.minus(ratio, of_all))
+        residual = interval(of_new.minus(ratio, of_all))
         half = (residual.upper - residual.value) / gain
     difference = of_new.minus(1.0, of_shown)
     part = np.bincount(log.query, difference.each * log.weight, cells.n_queries) / log.n
     top = np.argsort(-np.abs(part), kind="stable")[:10]
     return CounterfactualEstimate(
         dcg,
-        errors.interval(of_shown),
-        errors.interval(difference),
+        interval(of_shown),
+        interval(difference),
         Interval(ratio, ratio - half, ratio + half),
         unseen,
         (dcg.value, dcg.value + unseen_dcg),
@@ -324,7 +316,7 @@ def evaluate_from_clicks(
         log.n_clusters,
         log.effective_clusters,
         tuple(_notes(cells, log, listed, gaps, None if corrected else bias)),
-        None if other is None else errors.interval(weights.values(log, (new - other)[log.row])),
+        None if baseline is None else interval(weights.values(log, (new - other)[log.row])),
     )
 
 
@@ -385,30 +377,25 @@ class _Impressions(NamedTuple):
 def _impressions(cells: ClickCells) -> _Impressions:
     lists = joined_sessions(cells.all_lists())
     n_listed = lists.n_distinct
-    clustered = lists.cluster is not None and bool((lists.cluster >= 0).any())
-    # if lists are weighted by user or by logged probability, impressions outside lists are used only to estimate the
-    # propensities
-    only_lists = clustered or lists.probability is not None
     lists = joined_sessions([lists, _unlisted(cells, lists)])
     own = np.arange(lists.n_distinct)
     is_list = own < n_listed
-    unit, part, plain = own, np.ones(own.shape[0]), np.ones(own.shape[0])
-    many = lists.count.astype(np.float64)
-    n_clusters = effective = None
-    if clustered and lists.cluster is not None:
-        known = lists.cluster >= 0
-        _, unit = np.unique(
-            np.where(known, lists.cluster, own + int(lists.cluster.max()) + 1), return_inverse=True
-        )
-        size = np.bincount(unit, np.where(known, lists.count, 1))
-        plain = np.where(known, lists.count, 1.0)
-        part = plain / size[unit]
-        many = np.ones(size.shape[0])
-        many[unit[~known]] = lists.count[~known]
-    part = np.where(is_list, part, 0.0 if only_lists else 1.0)
+    # a list without a user is a unit of its own
+    cluster = np.full(own.shape[0], -1) if lists.cluster is None else lists.cluster
+    known = cluster >= 0
+    _, unit = np.unique(np.where(known, cluster, own + int(cluster.max()) + 1), return_inverse=True)
+    plain = np.where(known, lists.count, 1.0)
+    size = np.bincount(unit, plain)
+    many = np.ones(size.shape[0])
+    many[unit[~known]] = lists.count[~known]
+    # if lists are weighted by user or by logged probability, impressions outside lists are used only to estimate the
+    # propensities
+    only_lists = known.any() or lists.probability is not None
+    part = np.where(is_list, plain / size[unit], 0.0 if only_lists else 1.0)
     total = part * many[unit]
     whole = np.bincount(unit, is_list, many.shape[0]).clip(0, 1)
-    if clustered:
+    n_clusters = effective = None
+    if known.any():
         sizes = many * whole * size
         n_clusters = int((many * whole).sum())
         effective = float(sizes.sum() ** 2 / (sizes * size).sum())
@@ -542,12 +529,6 @@ def _weights(
     return _Weights(weight * log.clicked, weight, looks, moves, size)
 
 
-def _is_pair(propensities: Any) -> bool:
-    """Return whether ``propensities`` is a pair (alpha, beta) with one value per position."""
-    known = propensities is None or isinstance(propensities, Propensities)
-    return not known and len(propensities) == 2 and np.ndim(propensities[0]) > 0
-
-
 def _affine(log: _Impressions, *pair: object) -> _Weights:
     """Return the weights that correct trust bias."""
     alpha, beta = (np.asarray(v, dtype=np.float64) for v in pair)
@@ -564,47 +545,53 @@ def _affine(log: _Impressions, *pair: object) -> _Weights:
     return _Weights(weight * (log.clicked - beta[log.rank]), weight, None, np.zeros(weight.shape, bool), 1)
 
 
-class _Errors(NamedTuple):
-    """Computes intervals of means over lists or users, including the error of the propensities."""
-
-    log: _Impressions
-    level: float
-    theta: Propensities | None = None
-    influence: Influence | None = None  # effect of impressions on harvested propensities
-
-    def interval(self, value: _Value) -> Interval:
-        log, n = self.log, self.log.n
-        mean = float((log.weight * value.each).sum()) / n
-        unit = np.bincount(log.unit, log.part * value.each, log.many.shape[0]) - mean * log.whole
-        added, freedom = 0.0, max(n - 1, 1.0)
-        if self.influence is not None:
-            # the same clicks determine the propensities: add the effect of each unit's clicks on these
-            moved = self.influence.per_impression(value.slope, log.row, log.rank, log.clicked)
-            unit += n * np.bincount(log.unit, log.plain * moved, log.many.shape[0])
-        elif self.theta is not None:
-            added = self.theta.variance(value.slope)
-        variance = float((log.many * unit**2).sum()) / (n * max(n - 1, 1.0))
-        if added > 0 and self.theta is not None:
-            # degrees of freedom of a sum of two variances (Satterthwaite)
-            of_theta = self.theta.freedom_of(value.slope)
-            freedom = (variance + added) ** 2 / (variance**2 / freedom + added**2 / of_theta)
-        half = float(stats.t.ppf(0.5 + self.level / 2, freedom)) * math.sqrt(variance + added)
-        return Interval(mean, mean - half, mean + half)
+def _interval(
+    log: _Impressions,
+    level: float,
+    value: _Value,
+    theta: Propensities | None = None,
+    influence: Influence | None = None,
+) -> Interval:
+    """Return the interval of a mean over lists or users, including the error of the propensities: of ``theta``, or of
+    harvested propensities by the ``influence`` of the impressions on them."""
+    n = log.n
+    mean = float((log.weight * value.each).sum()) / n
+    unit = np.bincount(log.unit, log.part * value.each, log.many.shape[0]) - mean * log.whole
+    if influence is not None:
+        # the same clicks determine the propensities: add the effect of each unit's clicks on these
+        moved = influence(value.slope, log.row, log.rank, log.clicked)
+        unit += n * np.bincount(log.unit, log.plain * moved, log.many.shape[0])
+    freedom = max(n - 1, 1.0)
+    variance = float((log.many * unit**2).sum()) / (n * freedom)
+    added = 0.0 if theta is None else theta.variance(value.slope)
+    if theta is not None and added > 0:
+        # degrees of freedom of a sum of two variances (Satterthwaite)
+        of_theta = theta.freedom_of(value.slope)
+        freedom = (variance + added) ** 2 / (variance**2 / freedom + added**2 / of_theta)
+    half = float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance + added)
+    return Interval(mean, mean - half, mean + half)
 
 
 def _new_discounts(
-    log: _Impressions, cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: ArrayLike, k: int
+    log: _Impressions,
+    cells: ClickCells,
+    query: ArrayLike,
+    document: ArrayLike,
+    k: int,
+    most_unseen: float,
+    name: str,
+    scores: ArrayLike,
 ) -> tuple[Float, float, float, Int]:
     """Return the new discount of each row, the share of the discounts on documents never shown, their mean over lists,
-    and the rows of the log that have a score."""
+    and the rows of the log that have a score. ``name`` is the argument that holds the scores."""
     if np.size(query) == 0:
         raise _without_scores(cells, np.ones(cells.n_queries, dtype=bool))
     rows = cells.rows_of(query, document)
     values = np.asarray(scores, dtype=np.float64)
     if values.shape[:1] != rows.shape or values.ndim > 2:
-        raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
+        raise BadInput(name, f"expected one per candidate, shape {rows.shape}, got {values.shape}")
     if not np.isfinite(values).all():
-        raise BadInput("scores", "expected finite numbers")
+        raise BadInput(name, "expected finite numbers")
     listed = once_each(cells, rows, "document")
     unique, number = np.unique(np.asarray(query), return_inverse=True)
     if values.ndim == 1:
@@ -614,17 +601,23 @@ def _new_discounts(
         index[order] = np.arange(values.shape[0]) - start[number[order]]
         discount = _discounts(int(index.max()) + 1, k)[index]
     else:
-        discount = _expected_discounts(values, number, unique, k, cells.n_positions)
-    at = np.minimum(np.searchsorted(unique, cells.query_ids), unique.shape[0] - 1)
-    missing = unique[at] != cells.query_ids
-    if missing.any():
-        raise _without_scores(cells, missing)
+        discount = _expected_discounts(name, values, number, unique, k, cells.n_positions)
+    at, there = index_in(unique, cells.query_ids)
+    if not there.all():
+        raise _without_scores(cells, ~there)
     new = np.zeros(cells.n_rows)
     new[rows[rows >= 0]] = discount[rows >= 0]
     unseen, whole = (
         float((log.n_lists / log.n * np.bincount(number, of, unique.shape[0])[at]).sum())
         for of in (np.where(rows < 0, discount, 0.0), discount)
     )
+    if unseen / whole > most_unseen:
+        raise BadInput(
+            name,
+            f"expected a ranker whose documents the log has mostly shown, got {unseen / whole:.0%} of the "
+            "discounts on documents never shown",
+            "log this ranker's documents too, or raise {most_unseen}",
+        )
     return new, unseen / whole, unseen, listed
 
 
@@ -638,7 +631,7 @@ def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:
 
 
 def _expected_discounts(
-    probability: Float, number: Int, queries: NDArray[Any], k: int, n_shown: int
+    name: str, probability: Float, number: Int, queries: NDArray[Any], k: int, n_shown: int
 ) -> Float:
     """Return the mean discount of each candidate, given its probability at each position."""
     n_places = probability.shape[1]
@@ -649,7 +642,7 @@ def _expected_discounts(
         or probability.sum(axis=1).max(initial=0) > 1 + 1e-9
     ):
         raise BadInput(
-            "scores",
+            name,
             "expected probabilities in two dimensions: numbers >= 0 that sum to at most 1 over the "
             "candidates of a query at each position, and over the positions of a candidate",
         )
@@ -657,7 +650,7 @@ def _expected_discounts(
     filled = np.minimum(np.bincount(number), min(k, n_shown))
     if n_places < filled.max(initial=0):
         raise BadInput(
-            "scores",
+            name,
             f"expected probabilities for {filled.max()} positions, got {n_places}",
             f"give them all, or limit {{k}} to {n_places} positions",
         )
@@ -665,7 +658,7 @@ def _expected_discounts(
     if lacking.any():
         query, place = np.argwhere(lacking)[0]
         raise BadInput(
-            "scores",
+            name,
             f"expected probabilities that sum to 1 at each position, got {of_place[place, query]:.3g} at "
             f"position {place + 1} of query {queries[query]!s}",
             "give all candidates, or the remainder to an additional candidate that is not in the log",

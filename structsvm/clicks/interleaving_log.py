@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.clicks.batches import Batches
-from structsvm.clicks.cells import MAX_POSITION, ClickCells
+from structsvm.clicks.cells import MAX_POSITION, ClickCells, index_in
 from structsvm.common.checks import BadInput
 from structsvm.online.clicklog import (
     ClickLog,
@@ -137,9 +137,8 @@ class _Seen:
         content, line = new[1:, first]
         fresh = np.ones(first.shape[0], dtype=bool)
         for part in self._parts:
-            at = np.minimum(np.searchsorted(part[0], new[0, first]), part.shape[1] - 1)
-            known = part[0, at] == new[0, first]
-            content, line = np.where(known, part[1, at], content), np.where(known, part[2, at], line)
+            index, known = index_in(part[0], new[0, first])
+            content, line = np.where(known, part[1, index], content), np.where(known, part[2, index], line)
             fresh &= ~known
         other = np.flatnonzero(content[inverse] != new[1])
         if other.size:
@@ -152,5 +151,4 @@ class _Seen:
         while len(self._parts) > 1 and self._parts[-2].shape[1] <= 2 * self._parts[-1].shape[1]:
             joined = np.concatenate([self._parts.pop(-2), self._parts.pop()], axis=1)
             self._parts.append(joined[:, np.argsort(joined[0], kind="stable")])
-        is_first: NDArray[np.bool_] = line[inverse] == new[2]
-        return is_first
+        return np.asarray(line[inverse] == new[2])

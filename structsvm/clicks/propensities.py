@@ -1,6 +1,7 @@
 """``harvest``: how often users examine each position, estimated from documents that were shown at several positions."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Self
 
@@ -429,41 +430,35 @@ def _half(rng: np.random.Generator, counts: Int) -> Int:
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.int64)
 
 
-class Influence:
-    """Influence of each impression of a log on the propensities that were harvested from it."""
+Influence = Callable[[Float, Int, Int, Float], Float]
+"""Function that returns the influence of impressions, given by row, rank (from 0) and click, on an estimate; the first
+argument is the gradient of the estimate in the logarithms of the propensities."""
 
+
+def influence_of(cells: ClickCells, theta: Propensities) -> Influence:
+    """Return the influence of each impression of a log through the propensities that were harvested from it."""
     # A unit of the log (a list, a user) affects an estimate both through its clicks and through their effect on the
     # propensities; one influence function includes both, with their correlation.
+    n, position = cells.n_positions, cells.position - 1
+    part = Likelihood(
+        cells.row_query[cells.row], cells.row, position, cells.shows, cells.clicks, n, np.eye(n)[:, 1:]
+    )
+    bread = inverse(part.derivatives(log(theta.theta[1:]))[1]) if n > 1 else np.zeros((0, 0))
+    examined = cells.shows * theta.theta[position]
+    looks, clicks = cells.per_row(examined), cells.per_row(cells.clicks)
 
-    def __init__(self, cells: ClickCells, theta: Propensities) -> None:
-        n = cells.n_positions
-        part = Likelihood(
-            cells.row_query[cells.row],
-            cells.row,
-            cells.position - 1,
-            cells.shows,
-            cells.clicks,
-            n,
-            np.eye(n)[:, 1:],
-        )
-        self._bread = inverse(part.derivatives(log(theta.theta[1:]))[1]) if n > 1 else np.zeros((0, 0))
-        self._cells, self._theta = cells, theta.theta
-        self._looks = cells.shows * theta.theta[cells.position - 1]
-
-    def per_impression(self, slope: Float, row: Int, rank: Int, clicked: Float) -> Float:
-        """Return the influence of impressions, given by row, rank (from 0) and click, on an estimate whose gradient in
-        the logarithms of the propensities is ``slope``."""
-        cells = self._cells
-        g = np.concatenate(([0.0], (self._bread * slope[1:]).sum(axis=1)))
-        looks = cells.per_row(self._looks)
-        per_click = g[rank] - (cells.per_row(self._looks * g[cells.position - 1]) / looks)[row]
+    def influence(slope: Float, row: Int, rank: Int, clicked: Float) -> Float:
+        g = np.concatenate(([0.0], (bread * slope[1:]).sum(axis=1)))
+        per_click = g[rank] - (cells.per_row(examined * g[position]) / looks)[row]
         # a click counts by its residual from the expected clicks on the document, to which the click itself
         # contributes: the squared residual is too small by the impression's share of the examinations (HC2)
-        share = self._theta[rank] / looks[row]
-        beyond = clicked - share * cells.per_row(cells.clicks)[row]
+        share = theta.theta[rank] / looks[row]
+        beyond = clicked - share * clicks[row]
         alone = share > 1 - 1e-9
         scaled = np.where(alone, clicked, beyond / np.sqrt(np.where(alone, 1.0, 1 - share)))
         return np.asarray(per_click * scaled, dtype=np.float64)
+
+    return influence
 
 
 def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *, tail: bool = False) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.clicks.batches import Parts
-from structsvm.clicks.cells import MAX_POSITION, ClickCells
+from structsvm.clicks.cells import MAX_POSITION, ClickCells, index_in
 from structsvm.clicks.ubi_entries import (
     IMPRESSION,
     MISSING,
@@ -220,8 +220,7 @@ def _clicked(
     )
     place = number * _PLACES + np.clip(lists.position, -1, _PLACES - 2)
     click = events.query[~shown] * n_documents + events.document[~shown]
-    index = np.minimum(np.searchsorted(keys, click), keys.size - 1)
-    known = keys[index] == click
+    index, known = index_in(keys, click)
     # a list without impressions is cut off after ``length`` documents
     returned = entries.queries
     below = np.repeat(returned.query, np.diff(returned.offsets)) * n_documents + returned.hits
