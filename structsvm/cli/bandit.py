@@ -123,9 +123,11 @@ def simulate(
                 results, regret=regret, world=world.name, gaps=simulated.gaps, facts=facts, names=names
             ),
         )
-    record: dict[str, Any] = {"world": world, "n_arms": simulated.n_arms, "best": simulated.winners}
-    record |= {name: value for name, value in settings.items() if name != "n_jobs"}
-    record |= {
+    record = {
+        "world": world,
+        "n_arms": simulated.n_arms,
+        "best": simulated.winners,
+        **{name: value for name, value in settings.items() if name != "n_jobs"},
         "least": leaders(results),
         "algorithms": {name: run.to_dict() for name, run in results.items()},
     }

@@ -165,7 +165,8 @@ def train(
         del model.C
     cells = _part(reading.read(log), holdout, log, 0)
     rows = _candidates(data, table)
-    queries, documents = _as_log(cells, rows)
+    queries = _as_log(cells.query_ids, rows.qid)
+    documents = _as_log(cells.docid, rows.docid)
     # there is no model to save before C is chosen
     stopping: Any = GapProgress if C is not None else _GivingUp
     with (
@@ -218,8 +219,8 @@ class Estimate(Group):
         if self.theta is not None and self.trust is not None:
             raise BadInput("--theta", "expected none with --trust, which replaces it")
         given = _theta(self.theta) if self.trust is None else _trust(self.trust)
-        named = {name: getattr(self, name) for name in ("k", "most_unseen", "weighting", "gaps")}
-        return named | {"propensities": given}
+        names = ("k", "most_unseen", "weighting", "gaps")
+        return {name: getattr(self, name) for name in names} | {"propensities": given}
 
 
 def evaluate(
@@ -253,7 +254,8 @@ def evaluate(
                 "better than it is; train and evaluate with the same --holdout, or split with --until and --since"
             )
     rows = _candidates(data, table)
-    queries, documents = _as_log(cells, rows)
+    queries = _as_log(cells.query_ids, rows.qid)
+    documents = _as_log(cells.docid, rows.docid)
     scores = [
         predicted(ranker, by_name(rows, getattr(ranker, "feature_names_in_", None), data), data)
         for ranker in rankers
@@ -295,10 +297,8 @@ def judge(
                 f"--levels {levels}", "expected numbers separated by commas, such as 0.5,1,2"
             ) from None
     cells = reading.read(log)
-    options: Any = {"method": method}
-    given = _theta(theta)
     with _naming_log(log, "max_position"):
-        found = clicks.judgments(cells, **options, propensities=given)
+        found = clicks.judgments(cells, method, propensities=_theta(theta))
     n_written = cells.n_rows
     if output.suffix == ".tsv":
         found.write_table(output)
@@ -432,21 +432,14 @@ def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list
     return rows
 
 
-def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
-    """Return the query and document of each row with the types of the log: numbers or strings."""
-    out = []
-    for known, ids in ((cells.query_ids, rows.qid), (cells.docid, rows.docid)):
-        if known.dtype.kind in "iu" and ids.dtype.kind not in "iu":
-            try:
-                ids = ids.astype(known.dtype)
-            except ValueError:
-                raise BadInput(
-                    "ids", f"the log has numbers such as {known[0]}, but the data have {ids[0]!s}"
-                ) from None
-        elif known.dtype.kind not in "iu" and ids.dtype.kind in "iu":
-            ids = ids.astype(str)
-        out.append(ids)
-    return out[0], out[1]
+def _as_log(known: Any, ids: Any) -> Any:
+    """Return ids of queries or documents with the type of those of the log: numbers or strings."""
+    try:
+        return ids.astype(known.dtype if known.dtype.kind in "iu" else str, copy=False)
+    except ValueError:
+        raise BadInput(
+            "ids", f"the log has numbers such as {known[0]}, but the data have {ids[0]!s}"
+        ) from None
 
 
 def _write_page(path: Path | None, log: Path, cells: Any, **sections: Any) -> None:

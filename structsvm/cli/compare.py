@@ -94,9 +94,14 @@ def _write_csv(path: Path, results: Any) -> None:
     columns = ["method", *names, "C", "gap", "unconverged", "seconds", *tests]
     rows = [columns]
     for m in results.methods:
-        row: dict[str, Any] = {name: m.mean(name) for name in names}
-        row |= {"method": m.name, "gap": m.gap, "unconverged": m.unconverged, "seconds": round(m.seconds, 3)}
-        row["C"] = " ".join(repr(C) for C in m.Cs if C is not None)
+        row: dict[str, Any] = {
+            **{name: m.mean(name) for name in names},
+            "method": m.name,
+            "C": " ".join(repr(C) for C in m.Cs if C is not None),
+            "gap": m.gap,
+            "unconverged": m.unconverged,
+            "seconds": round(m.seconds, 3),
+        }
         for test in results.tests.pairs:
             if (test.method, test.baseline) == (m.name, results.baseline):
                 row |= {f"{column} {test.measure}": getattr(test, column) for column in tested}

@@ -29,19 +29,20 @@ class _Measured(NamedTuple):
 
     def record(self, *, per_query: bool) -> dict[str, Any]:
         """Return the record that ``--json`` prints."""
-        out: dict[str, Any] = {"n_queries": len(self.results[0].query_ids)}
-        if self.n_rows is not None:
-            out["n_rows"] = self.n_rows
-        out["metrics"] = {result.name: result.mean for result in self.results}
-        out["intervals"] = {result.name: result.interval() for result in self.results}
-        if per_query:
-            out["per_query"] = {
-                result.name: dict(
-                    zip(map(str, result.query_ids.tolist()), result.per_query.tolist(), strict=True)
-                )
-                for result in self.results
-            }
-        return out
+        values = {
+            result.name: dict(
+                zip(map(str, result.query_ids.tolist()), result.per_query.tolist(), strict=True)
+            )
+            for result in self.results
+            if per_query
+        }
+        return {
+            "n_queries": len(self.results[0].query_ids),
+            **({} if self.n_rows is None else {"n_rows": self.n_rows}),
+            "metrics": {result.name: result.mean for result in self.results},
+            "intervals": {result.name: result.interval() for result in self.results},
+            **({"per_query": values} if values else {}),
+        }
 
 
 def evaluate(
@@ -220,8 +221,11 @@ def _of_scores(
             _check_ids(rows, ids, data, path)
         if rows.order is not None:
             values = values[rows.order]
-        results = [metrics.evaluate(each, rows.y, values, qid=rows.qid, **rules) for each in names]
-        found[name] = _Measured(path, rows.n_rows, results)
+        found[name] = _Measured(
+            path,
+            rows.n_rows,
+            [metrics.evaluate(each, rows.y, values, qid=rows.qid, **rules) for each in names],
+        )
     return found
 
 

@@ -53,7 +53,7 @@ def serve(
     from structsvm.live.contract.settings import Settings, names_in
     from structsvm.live.engines.engine import engines_of
     from structsvm.live.experiment.registry import follow_engines
-    from structsvm.live.store.opening import prepare
+    from structsvm.live.store.opening import prepare, without_password
     from structsvm.live.web.serving import check_address
 
     read = _read_toml(config)
@@ -63,11 +63,15 @@ def serve(
         check_choice(f"{config}: table", name, ("serve", "engines"))
     for name in stated:
         check_choice(f"{config}: serve: key", name, sorted(set(Settings.__dataclass_fields__) - options))
-    for name, path in (("secret_file", secret_file), ("backup_folder", backup_folder)):
-        stated |= {} if path is None else {name: str(path)}
+    given = {
+        "secret_file": secret_file and str(secret_file),
+        "backup_folder": backup_folder and str(backup_folder),
+        "keyless": no_keys,
+        "strict": strict,
+    }
+    stated |= {name: value for name, value in given.items() if value}
     for name, more in (("allowed_hosts", allowed_host), ("origins", origin)):
         stated[name] = [*names_in(name, stated.get(name, [])), *(more or ())]
-    stated |= {name: True for name, asked in (("keyless", no_keys), ("strict", strict)) if asked}
     settings = Settings.from_dict(
         stated
         | {"store": store, "host": host, "port": port, "workers": workers, "engines": read.get("engines", {})}
@@ -82,8 +86,9 @@ def serve(
     with _open(store) as opened:
         if not settings.keyless and not opened.callers():
             raise BadInput(
-                f"{_shown(store)}",
-                f"expected a key, got none; create the first with: structsvm live init --store {_shown(store)}",
+                without_password(store),
+                "expected a key, got none; create the first with: structsvm live init --store "
+                f"{without_password(store)}",
                 "to try the service on this machine only, start it with --no-keys",
             )
         for line in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
@@ -97,7 +102,7 @@ def serve(
 
     keys = ", no keys" if settings.keyless else ""
     typer.echo(
-        f"structsvm live on http://{host}:{port}, {workers} worker(s), {_shown(store)}{keys}; Ctrl-C stops it"
+        f"structsvm live on http://{host}:{port}, {workers} worker(s), {without_password(store)}{keys}; Ctrl-C stops it"
     )
     run(settings)
 
@@ -109,7 +114,7 @@ def init(
     """Create the store, its secret and the first key, which has all permissions and is shown once."""
     from structsvm.live.contract.settings import Settings
     from structsvm.live.contract.tokens import Secrets
-    from structsvm.live.store.opening import open_database, prepare
+    from structsvm.live.store.opening import open_database, prepare, without_password
 
     settings = Settings(store, secret_file=None if secret_file is None else str(secret_file))
     prepare(store)
@@ -117,9 +122,11 @@ def init(
     with closing(open_database(store)) as opened:
         if opened.callers():
             raise BadInput(
-                f"{_shown(store)}", "expected a store without keys", "to add another: structsvm live key add"
+                without_password(store),
+                "expected a store without keys",
+                "to add another: structsvm live key add",
             )
-    note(f"{_shown(store)} is ready; keep this key, which is not shown again:")
+    note(f"{without_password(store)} is ready; keep this key, which is not shown again:")
     key_add("admin", store)
 
 
@@ -159,25 +166,23 @@ def check(
     """Recompute all statistics from the stored impressions and clicks; exit code 0 if they agree."""
     from structsvm.live.counting.reporting import check_experiment
 
-    problems: list[str] = []
     n = 0
     with _open(store) as opened:
-        problems += opened.integrity()
+        problems = opened.integrity()
         rows = opened.experiments(newest=False)
         with working("checking") as status:
             for row in rows:
-                title = row.title
-                status.update(title)
-                read, found = check_experiment(opened, row, tell=_telling(status, title))
+                status.update(row.title)
+                read, found = check_experiment(opened, row, tell=_telling(status, row.title))
                 n += read
                 problems += found
     for problem in problems:
         note(problem)
     if problems:
         raise typer.Exit(1)
-    keys = {row.key for row in rows}
+    n_keys = len({row.key for row in rows})
     typer.echo(
-        f"{len(keys)} experiment(s), {len(rows)} revision(s), {n:,} closed impressions: everything agrees"
+        f"{n_keys} experiment(s), {len(rows)} revision(s), {n:,} closed impressions: everything agrees"
     )
 
 
@@ -322,7 +327,7 @@ def _open(url: str) -> Iterator[Store]:
 
     from sqlalchemy.exc import SQLAlchemyError
 
-    from structsvm.live.store.opening import open_database, prepare
+    from structsvm.live.store.opening import open_database, prepare, without_password
 
     _check_there(url)
     prepare(url)
@@ -331,7 +336,7 @@ def _open(url: str) -> Iterator[Store]:
             yield opened
         except (SQLAlchemyError, sqlite3.Error) as error:
             cause = getattr(error, "orig", None) or error
-            raise BadInput(f"{_shown(url)}", f"expected a usable store, got: {cause}") from None
+            raise BadInput(without_password(url), f"expected a usable store, got: {cause}") from None
 
 
 def _check_there(url: str) -> None:
@@ -349,8 +354,8 @@ def _check_there(url: str) -> None:
 
 
 def _experiment(store: Store, key: str, revision: int | None) -> ExperimentRow:
-    every = (row for row in store.experiments(newest=False) if row.key == key)
-    rows = [row for row in every if revision in (None, row.revision)]
+    every = store.experiments(newest=False)
+    rows = [row for row in every if row.key == key and revision in (None, row.revision)]
     if not rows:
         known = ", ".join(dict.fromkeys(row.key for row in store.experiments())) or "none"
         raise BadInput(key, f"expected an experiment of this store ({known})")
@@ -369,9 +374,3 @@ def _read_toml(path: Path | None) -> dict[str, Any]:
 
 def _telling(status: Any, title: str) -> Callable[[int], None]:
     return lambda done: status.update(f"{title}: {done:,} impressions")
-
-
-def _shown(url: str) -> str:
-    from structsvm.live.store.opening import without_password
-
-    return without_password(url)

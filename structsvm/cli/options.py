@@ -147,9 +147,8 @@ def read_signs(texts: list[str] | None) -> dict[str, int]:
     return signs
 
 
-def _of(module: str, name: str) -> Iterable[Any]:
-    names: Iterable[Any] = getattr(import_module(module), name)
-    return names
+def _of(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
 
 
 def default_bandits() -> str:

@@ -141,5 +141,4 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         sys.stdout.flush()
         return
     with replacing(path) as file:
-        for line in lines:
-            file.write(f"{line}\n".encode())
+        file.writelines(f"{line}\n".encode() for line in lines)

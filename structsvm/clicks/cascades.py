@@ -84,16 +84,13 @@ class _WalkModel(ABC):
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         """Return the parameters of the walk at documents ``row`` shown at ``position``."""
 
-    def _walk(self, sessions: ClickSessions) -> _Walk:
-        return self._walk_of(sessions.row, sessions.position)
-
     def _posterior(self, sessions: ClickSessions) -> tuple[_Walk, _Posterior]:
-        walk = self._walk(sessions)
+        walk = self._walk_of(sessions.row, sessions.position)
         return walk, _Posterior(*_expect(sessions.offsets, sessions.clicked, sessions.count, *walk))
 
     def marginals(self, sessions: ClickSessions) -> Float:
         """Return the marginal probability of a click at each entry of ``sessions.row``."""
-        return np.asarray(_marginals(sessions.offsets, *self._walk(sessions)))
+        return np.asarray(_marginals(sessions.offsets, *self._walk_of(sessions.row, sessions.position)))
 
     def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
         """Return the log-probability of the clicks of each distinct list."""
@@ -268,10 +265,9 @@ class _ModelByRounds(_WalkModel):
             self._update(sessions, found, by_row)
 
     def _log_prior(self) -> float:
-        satisfaction = getattr(self, "satisfaction_", ())
         return self.prior and self.prior * sum(
             float(np.sum(elementary.log(p) + elementary.log1p(-np.asarray(p))))
-            for p in (self.attraction_, satisfaction, self.continuation_)
+            for p in (self.attraction_, getattr(self, "satisfaction_", ()), self.continuation_)
         )
 
     @abstractmethod

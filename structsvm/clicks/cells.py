@@ -348,11 +348,8 @@ def index_in(known: NDArray[Any], values: NDArray[Any]) -> tuple[Int, NDArray[np
 
 def size_of_log(cells: ClickCells) -> str:
     """Return the size of a log as a sentence."""
-    parts = [(cells.n_queries, "query", "queries"), (cells.n_shows, "impression", "impressions")]
-    if cells.sessions is not None:
-        parts.insert(1, (cells.sessions.n_sessions, "list", "lists"))
-    parts.append((cells.n_clicks, "click", "clicks"))
-    return ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in parts) + "."
+    lists = {} if cells.sessions is None else {"list": cells.sessions.n_sessions}
+    return f"{counted(',', query=cells.n_queries, **lists, impression=cells.n_shows, click=cells.n_clicks)}."
 
 
 def check_cells(cells: object) -> None:

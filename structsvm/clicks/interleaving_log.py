@@ -1,7 +1,7 @@
 """Read the click logs of interleaving (``structsvm.online``) as counts."""
 
 from collections.abc import Iterable, Iterator
-from itertools import compress
+from itertools import chain, compress
 from os import PathLike
 from pathlib import Path
 
@@ -100,18 +100,17 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
         yield from compress((line for _, line in held), first)
         held.clear()
 
-    for lines in numbered_lines(path):
-        for number, raw in lines:
-            line = reader.read(number, raw)
-            if not header.admit(number, line):
-                continue
-            n_used += 1
-            if line.impression is None:
-                yield line
-                continue
-            held.append((number, line))
-            if len(held) == _LISTS:
-                yield from of_held()
+    for number, raw in chain.from_iterable(numbered_lines(path)):
+        line = reader.read(number, raw)
+        if not header.admit(number, line):
+            continue
+        n_used += 1
+        if line.impression is None:
+            yield line
+            continue
+        held.append((number, line))
+        if len(held) == _LISTS:
+            yield from of_held()
     if held:
         yield from of_held()
     batches.dropped.count("list without feedback", header.n_missing)

@@ -74,8 +74,7 @@ class ClickJudgments:
         limits = np.asarray(METHODS[self.method].levels if levels is None else levels, dtype=np.float64)
         if limits.ndim != 1 or not limits.size or not (np.diff(limits) > 0).all():
             raise BadInput("levels", "expected numbers in ascending order", value=levels)
-        reached = self.value if bound == "value" else self.lower
-        return np.searchsorted(limits, reached, side="right").astype(np.int64)
+        return np.asarray(np.searchsorted(limits, getattr(self, bound), side="right"), dtype=np.int64)
 
     def write_qrels(
         self,
@@ -101,8 +100,8 @@ class ClickJudgments:
                     )
         grades, known = self.grades(levels, bound=bound), self.known
         with replacing(Path(path)) as file:
-            for q, d, grade in zip(self.query[known], self.document[known], grades[known], strict=True):
-                file.write(f"{q} 0 {d} {grade}\n".encode())
+            rows = zip(self.query[known], self.document[known], grades[known], strict=True)
+            file.writelines(f"{q} 0 {d} {grade}\n".encode() for q, d, grade in rows)
 
     def write_table(self, path: str | PathLike[str]) -> None:
         """Write tab-separated columns: query, document, value, lower, upper, shows, clicks.
@@ -115,8 +114,7 @@ class ClickJudgments:
             for q, d, v, low, high, n, c in zip(*self._columns(), strict=True)
         )
         with replacing(Path(path)) as file:
-            for line in csv_lines(chain([names], rows), mark="\t"):
-                file.write(f"{line}\n".encode())
+            file.writelines(f"{line}\n".encode() for line in csv_lines(chain([names], rows), mark="\t"))
 
     def _columns(self) -> tuple[NDArray[Any], ...]:
         """Return the estimates of each document, in the order of the fields."""

@@ -73,10 +73,8 @@ def click_weights(
         lists = cells.lists_per_query()[cells.row_query]
         each = (lists / cells.per_row(cells.shows * theta))[cells.row]
     weighed = cells.clicks * each
-    clicked = cells.clicks > 0
-    return WeightedRows(
-        cells.per_row(weighed), float(each[clicked].max()), float(weighed.sum() ** 2 / dot(weighed, each))
-    )
+    largest = float(each[cells.clicks > 0].max())
+    return WeightedRows(cells.per_row(weighed), largest, float(weighed.sum() ** 2 / dot(weighed, each)))
 
 
 _NAME = re.compile(r"(pairs|mean_pairs|dcg|mrr)(?:@([1-9]\d*))?")

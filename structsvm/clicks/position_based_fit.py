@@ -65,8 +65,9 @@ def fit_product(cells: ProductCells, *, prior: float, n_rounds: int, tol: float)
         a, e = elementary.exp(u), elementary.exp(v)
         covariance, row_errors = _errors(cells, u, v, prior)
     gu, gv, *_ = _derivatives(*cells, u, v, prior)
-    gap = _gap((gu, u), (gv, v))
-    return ProductFit(a, e, float(_value(*cells, u, v, 0.0)), gap, steps, covariance, row_errors)
+    return ProductFit(
+        a, e, float(_value(*cells, u, v, 0.0)), _gap((gu, u), (gv, v)), steps, covariance, row_errors
+    )
 
 
 def _gap(*parts: tuple[Float, Float]) -> float:
@@ -98,8 +99,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
         schur, right = _eliminate(cells.offsets, cells.level, cross, inverse, gu, hv, gv)
         # without a prior, attraction and examination are determined only up to a factor: one level keeps its value
         free, dv = np.flatnonzero(fv), np.zeros_like(gv)
-        if free.size:
-            dv[free] = cholesky.solve(schur[np.ix_(free, free)], right[free])
+        dv[free] = cholesky.solve(schur[np.ix_(free, free)], right[free])
         du = inverse * (gu - np.bincount(rows, cross * dv[cells.level], u.size))
         # once steps change the value only by rounding errors, continue while they halve the gap
         level_off = dot(gu, du) + dot(gv, dv) <= 1e-9 * (1 + abs(value))
@@ -134,8 +134,7 @@ def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Floa
     inverse = np.where(fu, 1.0 / np.maximum(hu, 1e-300), 0.0)
     schur, _ = _eliminate(cells.offsets, cells.level, cross, inverse, np.zeros_like(u), hv, np.zeros_like(v))
     covariance = np.zeros((v.shape[0], v.shape[0]))
-    if free.size:
-        covariance[np.ix_(free, free)] = cholesky.inverse(schur[np.ix_(free, free)])
+    covariance[np.ix_(free, free)] = cholesky.inverse(schur[np.ix_(free, free)])
     return covariance, np.sqrt(_row_variances(cells.offsets, cells.level, cross, inverse, covariance))
 
 

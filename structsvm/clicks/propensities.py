@@ -479,9 +479,8 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
         )
     n_nodes = n + tail
     node = np.minimum(position, n)
-    n_rows = int(row.max()) + 1 if row.size else 0
-    total = np.bincount(row, clicks, n_rows)
-    alive = total[row] > 0
+    n_rows = int(row.max()) + 1
+    alive = np.bincount(row, clicks, n_rows)[row] > 0
     # rows are nodes too: position -> row if clicked at it, row -> position if shown at it
     clicked = alive & (clicks > 0)
     rows = np.concatenate([node[clicked], n_nodes + row[alive]])

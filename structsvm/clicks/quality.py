@@ -48,17 +48,14 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
     (array([2.1 , 1.26]), 1.68)
     """
     sessions = rows_of_model(model, cells)
-    lengths = np.diff(sessions.offsets)
-    per_list = model.list_log_likelihoods(sessions)
-    n = float((sessions.count * lengths).sum())
-    p = model.marginals(sessions)
+    log_likelihood = dot(model.list_log_likelihoods(sessions), sessions.count)
+    p, weight = model.marginals(sessions), sessions.counts
     with np.errstate(divide="ignore"):
         surprise = -np.where(sessions.clicked, log2(p), log2(1 - p))
-    weight = np.repeat(sessions.count, lengths)
     index = sessions.position - 1
     total, shows = (np.bincount(index, w, sessions.longest) for w in (weight * surprise, weight))
     by_position = exp2(total / shows)
-    return ModelQuality(dot(per_list, sessions.count) / n, float(by_position.mean()), by_position)
+    return ModelQuality(log_likelihood / float(weight.sum()), float(by_position.mean()), by_position)
 
 
 def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) -> ModelQuality:

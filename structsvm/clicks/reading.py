@@ -1,6 +1,7 @@
 """``read_clicks``: a click log of any known format, recognised by its name and first line."""
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from inspect import signature
 from os import PathLike
@@ -53,7 +54,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: obje
         raise BadInput("path", "expected a path, got a frame", "read it with structsvm.clicks.read_table")
     source = source_of(path)
     kind = _told(source) if format == "auto" else format
-    reader = getattr(structsvm.clicks, readers[kind])
+    reader: Callable[..., ClickCells] = getattr(structsvm.clicks, readers[kind])
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in list(signature(reader).parameters)[1:]:
@@ -62,8 +63,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: obje
                 f"{source} is read as {kind}, which does not have this option",
                 "specify another {format}",
             )
-    cells: ClickCells = reader(source, **given)
-    return cells
+    return reader(source, **given)
 
 
 def is_ubi(path: Path) -> bool:

@@ -106,11 +106,10 @@ def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
 def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
     """Merge the sessions of all parts, which must number rows and users in the same way; store equal lists once."""
     whole = joined_sessions(parts)
-    entry = 2 * whole.row + whole.clicked
     keys = np.zeros(
         (whole.row.shape[0], 1 + 2 * (whole.probability is not None or whole.places is not None)), np.int64
     )
-    keys[:, 0] = entry
+    keys[:, 0] = 2 * whole.row + whole.clicked
     if whole.places is not None:
         keys[:, 1] = whole.places
     if whole.probability is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -278,11 +279,10 @@ class ClickSVMCV(ClickSVM, CrossValidated):
 
     def _check_labels(self, data: QueryData) -> None:
         """Raise BadInput if the clicks do not order any documents."""
-        values = lambda scores: self._values(data.y, data.qid, scores)  # noqa: E731
         check_distinguishes(
             "loss",
             self._measured(),
-            lambda _: differs(values, data.y),
+            lambda _: differs(partial(self._values, data.y, data.qid), data.y),
             "use a log in which some documents have more clicks than others, or specify {C} of ClickSVM",
         )
 

@@ -119,17 +119,15 @@ def read_table(
         bases: set[int] = set()
         batches = reading.batches(tables)
         for part in _parts(batches) if in_parts else batches:
-            base = first_position
-            if base is None:
-                base = first_position_of(arrow.to_numpy(part["position"])[0], None)
-                bases.add(base)
-                if len(bases) > 1:
-                    raise BadInput(
-                        "first_position",
-                        "expected 0 or 1, as position 0 occurs in some, but not all, of the parts in which "
-                        f"{source} is read",
-                        "specify it",
-                    )
+            base = first_position_of(arrow.to_numpy(part["position"])[0], first_position)
+            bases.add(base)
+            if len(bases) > 1:
+                raise BadInput(
+                    "first_position",
+                    "expected 0 or 1, as position 0 occurs in some, but not all, of the parts in which "
+                    f"{source} is read",
+                    "specify it",
+                )
             try:
                 counted.add(reading.count(part, first_position=base, max_position=max_position))
             except BadInput as error:

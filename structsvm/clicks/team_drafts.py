@@ -142,10 +142,9 @@ def read_team_draft_table(table: object, *, columns: Mapping[str, str] | None = 
     if len(teams) < 2:
         raise BadInput("team", f"expected at least two teams, got {teams or 'none'}", dropped.said())
     if all(hit.clicked for hits in shown.values() for hit in hits):
-        n = sum(map(len, shown.values()))
         raise BadInput(
             "clicked",
-            f"expected rows without a click, too, got clicks in all {n:,} rows",
+            f"expected rows without a click, too, got clicks in all {sum(map(len, shown.values())):,} rows",
             "log every document of a list",
         )
 
@@ -237,7 +236,8 @@ def read_team_draft_ubi(
             dropped.count("event with an invalid time")
         else:
             hit = _Hit(document, ordinal_of(attributes), _team(attributes, names), time=time)
-            about = {"session": _text(entry.session_id), "user": _text(entry.client_id)}
+            ids = {"session": entry.session_id, "user": entry.client_id}
+            about = {role: text for role, text in ids.items() if isinstance(text, str) and text}
             events.append((action, query_id, hit, about))
     for k in by_time([time for time, *_ in searches]):
         texts[searches[k][1]] = searches[k][2]
@@ -295,8 +295,9 @@ def _drafted(
                 dropped.count("document twice in a list")
                 one = order[hit.document]
                 times = [time for time in (one.time, hit.time) if math.isfinite(time)]
-                clicked, time = one.clicked or hit.clicked, min(times, default=-math.inf)
-                order[hit.document] = one._replace(clicked=clicked, time=time)
+                order[hit.document] = one._replace(
+                    clicked=one.clicked or hit.clicked, time=min(times, default=-math.inf)
+                )
             else:
                 order[hit.document] = hit
         row = tuple(None if hit.team is None else teams.index(hit.team) for hit in order.values())
@@ -341,10 +342,6 @@ def _team(attributes: object, names: tuple[str, ...]) -> str | None:
             if isinstance(text, str) and text.strip() and text.isprintable():
                 return text
     return None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _click(hit: _Hit, order: _Order, dropped: Dropped) -> Click | None:

@@ -145,8 +145,8 @@ def _queries_by_id(entries: Entries, length: int) -> Queries:
     hits = np.empty(start[-1], dtype=np.int64)
     plain = np.ones(n, dtype=bool)
     plain[list(pages)] = False
-    first = of(queries.offsets[:-1], 0)
-    hits[rows_from(start[:-1][plain], size[plain])] = queries.hits[rows_from(first[plain], size[plain])]
+    first = of(queries.offsets[:-1], 0)[plain]
+    hits[rows_from(start[:-1][plain], size[plain])] = queries.hits[rows_from(first, size[plain])]
     for number, one in pages.items():
         hits[start[number] : start[number + 1]] = np.concatenate(one)
     return Queries(np.arange(n), application, text, hits, start)
@@ -170,8 +170,7 @@ def _events_of_queries(entries: Entries) -> Events:
     """Return the events whose query is in the log."""
     keep = np.isin(entries.events.query, entries.queries.query)
     entries.dropped.count("event whose query is not in the log", (~keep).sum())
-    columns: Any = (column[keep] for column in entries.events)
-    return entries.events if keep.all() else Events(*columns)
+    return entries.events if keep.all() else Events._make(column[keep] for column in entries.events)
 
 
 def _shown_lists(
@@ -252,8 +251,7 @@ def _clicked(
     clicked = np.isin(place, taken)
     keep = clicked | ~np.isin(number, taken // _PLACES)
     entries.dropped.count("document twice in a list", (~keep).sum())
-    columns: Any = (column[keep] for column in lists)
-    return _Lists(*columns), clicked[keep]
+    return _Lists._make(column[keep] for column in lists), clicked[keep]
 
 
 _PLACES = 1 << 17  # larger than all positions that are counted

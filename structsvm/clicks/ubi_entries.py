@@ -3,13 +3,13 @@
 import math
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, Struct, ValidationError, convert, field
 from msgspec.json import Decoder, decode
-from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput
 from structsvm.common.event_logs import Dropped, by_time
@@ -110,32 +110,30 @@ class Entries:
 def parse_entries(path: Path, kind: type[Entry] = Entry) -> Iterator[Entry]:
     """Yield the queries and events of a UBI file, without the action lines of the bulk format."""
     parse = Decoder(kind).decode
-    number = 0
-    for array in read_blocks(path, _BLOCK):
-        for raw in array.tobytes().removesuffix(b"\n").split(b"\n"):
-            number += 1
+    blocks = (array.tobytes().removesuffix(b"\n").split(b"\n") for array in read_blocks(path, _BLOCK))
+    for number, raw in enumerate(chain.from_iterable(blocks), 1):
+        try:
             try:
-                try:
-                    entry = parse(raw)
-                except ValidationError:
-                    entry = decode(raw, type=Entry)
-            except (ValueError, RecursionError):
-                if not raw.strip():
-                    continue
-                if number == 1:  # a response spread over several lines
-                    yield from _answer(path)
-                    return
-                raise BadInput(f"{path}:{number}", f"expected a JSON object, got {shorten(raw)}") from None
-            if entry.query_id is None:
-                if entry.hits is not UNSET:
-                    yield from _hits(entry.hits, path)
-                    continue
-                if entry.source is not UNSET:  # a line of elasticdump or of a scroll
-                    yield _convert(entry.source, f"{path}:{number}: expected an object as _source")
-                    continue
-                if entry.action_name is None and (entry.index is not UNSET or entry.create is not UNSET):
-                    continue
-            yield entry
+                entry = parse(raw)
+            except ValidationError:
+                entry = decode(raw, type=Entry)
+        except (ValueError, RecursionError):
+            if not raw.strip():
+                continue
+            if number == 1:  # a response spread over several lines
+                yield from _answer(path)
+                return
+            raise BadInput(f"{path}:{number}", f"expected a JSON object, got {shorten(raw)}") from None
+        if entry.query_id is None:
+            if entry.hits is not UNSET:
+                yield from _hits(entry.hits, path)
+                continue
+            if entry.source is not UNSET:  # a line of elasticdump or of a scroll
+                yield _convert(entry.source, f"{path}:{number}: expected an object as _source")
+                continue
+            if entry.action_name is None and (entry.index is not UNSET or entry.create is not UNSET):
+                continue
+        yield entry
 
 
 def _answer(path: Path) -> Iterator[Entry]:
@@ -185,12 +183,13 @@ def read_entries(
             if query is None or not isinstance(text, str) or not text:
                 entries.dropped.count("query without id or text")
                 continue
-            hits = _ids(entry.query_response_hit_ids)
+            hits = entry.query_response_hit_ids
             searched.append(time_of(entry.timestamp))
             listed[0].append(query_ids[query])
             listed[1].append(entries.applications[str(entry.application)])
             listed[2].append(texts[text])
-            listed[3] += map(documents.__getitem__, hits)
+            if isinstance(hits, list):
+                listed[3] += [documents[str(hit)] for hit in hits if type(hit) in (str, int)]
             listed[4].append(len(listed[3]))
         else:
             kind = kinds.get(action, MISSING) if isinstance(action, str) else MISSING
@@ -206,11 +205,9 @@ def read_entries(
             if len(seen[0]) == _ENTRIES:
                 blocks.append(_events(seen, entries.dropped))
     blocks.append(_events(seen, entries.dropped))
-    columns: Any = map(np.concatenate, zip(*blocks, strict=True))
     entries.n_query_ids = len(query_ids)
-    _sort(
-        entries, Queries(*(np.array(column, dtype=np.int64) for column in listed)), Events(*columns), searched
-    )
+    queries = Queries(*(np.array(column, dtype=np.int64) for column in listed))
+    _sort(entries, queries, Events._make(map(np.concatenate, zip(*blocks, strict=True))), searched)
     return entries
 
 
@@ -235,18 +232,13 @@ def _sort(entries: Entries, queries: Queries, events: Events, searched: list[flo
         offsets,
     )
     order = by_time(events.time, events.ordinal)
-    ordered: Any = (column[order] for column in events._replace(query=number[events.query]))
-    entries.events = Events(*ordered)
+    entries.events = Events._make(column[order] for column in events._replace(query=number[events.query]))
 
 
 def _id(value: object) -> str | None:
     if type(value) is str:
         return value or None
     return str(value) if type(value) is int else None
-
-
-def _ids(values: ArrayLike) -> list[str]:
-    return [str(v) for v in values if type(v) in (str, int)] if isinstance(values, list) else []
 
 
 def document_of(attributes: object) -> str | None:

@@ -230,7 +230,8 @@ def missing_parts(protocol: type, candidate: object) -> str:
     return ", ".join(part for part in parts if not hasattr(candidate, part))
 
 
-def counted(**counts: int) -> str:
-    """Return counts with their nouns: ``"1 query, 2 rows"`` for ``query=1, row=2``."""
+def counted(separator: str = "", /, **counts: int) -> str:
+    """Return counts with their nouns: ``"1 query, 2 rows"`` for ``query=1, row=2``; ``separator`` is that of
+    thousands."""
     plurals = {noun: f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s" for noun in counts}
-    return ", ".join(f"{n} {noun if n == 1 else plurals[noun]}" for noun, n in counts.items())
+    return ", ".join(f"{n:{separator}} {noun if n == 1 else plurals[noun]}" for noun, n in counts.items())

@@ -191,8 +191,7 @@ def usual_methods(labelled: LabelledSets) -> tuple[list[str], list[str]]:
 def with_subtopics(labelled: LabelledSets) -> LabelledSets:
     """Return the sets in which some document covers a subtopic; the others cannot distinguish methods."""
     covered = [i for i, labels in enumerate(labelled.labels) if (labels > 0).any()]
-    columns: Any = ([column[i] for i in covered] for column in labelled)
-    return LabelledSets(*columns)
+    return LabelledSets._make([column[i] for i in covered] for column in labelled)
 
 
 def compare_methods(

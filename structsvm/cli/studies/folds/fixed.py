@@ -36,13 +36,12 @@ def measure_fixed(
     parts = [getattr(load_fold(fold, fill, columns), part) for fold in folds]
     score, name = _scorer(baseline, parts[0])
     rules |= {"ties": "average"} if name != baseline else {}
-    scored = [(one, score(one)) for one in parts]
     return name, [
         (
             one,
             {each: evaluate_part(each, one.y, own, qid=one.qid, **rules).result.per_query for each in names},
         )
-        for one, own in scored
+        for one, own in zip(parts, map(score, parts), strict=True)
     ]
 
 

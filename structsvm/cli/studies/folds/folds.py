@@ -258,8 +258,7 @@ def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:
 def _in_two(pieces: Sequence[QueryData]) -> list[str]:
     """Return the ids of queries that are in more than one piece."""
     ids, counts = np.unique(np.concatenate([p.query_ids.astype(str) for p in pieces]), return_counts=True)
-    found: list[str] = ids[counts > 1].tolist()
-    return found
+    return list(map(str, ids[counts > 1]))
 
 
 def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:

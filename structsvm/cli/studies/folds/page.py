@@ -62,16 +62,7 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
     Seconds are kept separately, because only these differ between runs.
     """
     measures = results.measures
-    record: dict[str, Any] = {
-        "select": measures.select or results.selecting,
-        "convention": measures.convention,
-        "relevance": measures.relevance,
-        "baseline": results.baseline,
-        "baselines": list(results.baselines),
-        "folds": list(results.folds),
-        "methods": [],
-        "seconds": {},
-    }
+    methods = []
     for m in results.methods:
         entry: dict[str, Any] = {
             "method": m.name,
@@ -87,13 +78,23 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
         }
         if per_query:
             entry["per_query"] = {name: m.per_query(name) for name in measures.report}
-        record["methods"].append(entry)
-        record["seconds"][m.name] = m.seconds
-    record["tests"] = results.tests.pairs
-    record["remarks"] = remarks(results)
-    if per_query:
-        record["query_ids"] = results.methods[0].query_ids
-    return plain(record)
+        methods.append(entry)
+    ids = {"query_ids": results.methods[0].query_ids} if per_query else {}
+    return plain(
+        {
+            "select": measures.select or results.selecting,
+            "convention": measures.convention,
+            "relevance": measures.relevance,
+            "baseline": results.baseline,
+            "baselines": results.baselines,
+            "folds": results.folds,
+            "methods": methods,
+            "seconds": {m.name: m.seconds for m in results.methods},
+            "tests": results.tests.pairs,
+            "remarks": remarks(results),
+            **ids,
+        }
+    )
 
 
 def lines(results: Results) -> Iterator[str]:

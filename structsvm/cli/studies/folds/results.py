@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm._version import __version__
+from structsvm.cli.paths import write_text
 from structsvm.cli.studies.folds.fixed import measure_fixed
 from structsvm.cli.studies.folds.folds import Fill, Fold, checksum, load_fold, size_of
 from structsvm.cli.studies.folds.methods import (
@@ -30,7 +31,6 @@ from structsvm.cli.studies.folds.methods import (
     walk,
 )
 from structsvm.common.checks import BadInput
-from structsvm.common.files import replacing
 from structsvm.common.records import plain
 from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
 from structsvm.metrics import Comparison, compare, holm
@@ -358,12 +358,14 @@ def tests_of(
 def remarks(results: Results) -> list[str]:
     """Return a remark on each method whose C is at an end of the grid, beyond which a better C may lie."""
     found = []
-    for m in results.methods:
+    for m in (m for m in results.methods if len(m.cells[0]["grid"]) >= 3):
+        grid = m.cells[0]["grid"]
+        curves = [np.asarray(cell["validation"]).mean(axis=0) for cell in m.cells]
         for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
-            at_end, grid = 0, m.cells[0]["grid"]
-            for cell in m.cells:
-                means = np.asarray(cell["validation"]).mean(axis=0)
-                at_end += len(grid) >= 3 and cell["C"] == grid[end] and bool(means[end] > means[beside])
+            at_end = sum(
+                cell["C"] == grid[end] and bool(means[end] > means[beside])
+                for cell, means in zip(m.cells, curves, strict=True)
+            )
             if at_end:
                 found.append(
                     f"{m.name}: C = {grid[end]:g}, the {word} of the grid, was chosen in {at_end} of {len(m.cells)} "
@@ -503,10 +505,9 @@ def _file(work: Path, key: dict[str, Any]) -> Path:
 
 def _found(path: Path, key: dict[str, Any]) -> dict[str, Any] | None:
     try:
-        content = json.loads(path.read_bytes())
+        content: dict[str, dict[str, Any]] = json.loads(path.read_bytes())
         if content["key"] == key:
-            cell: dict[str, Any] = content["cell"]
-            return cell
+            return content["cell"]
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
@@ -525,8 +526,7 @@ def _compute(
     with threadpool_limits(1):
         cell = _cell(fold, cell_name[0], plan)
     if plan.work is not None:
-        with replacing(_file(plan.work, key)) as file:
-            file.write(json.dumps({"key": key, "cell": cell}, allow_nan=False).encode())
+        write_text(_file(plan.work, key), json.dumps({"key": key, "cell": cell}, allow_nan=False))
     return cell_name, cell
 
 
