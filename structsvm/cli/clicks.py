@@ -94,7 +94,6 @@ def describe(
     fitted = models and cells.sessions is not None and cells.n_clicks
     classes = labelled("structsvm.clicks", "abbreviation").values() if fitted else ()
     qualities = [(model.__name__, clicks.held_out_quality(model(), cells)) for model in classes]
-    _write_page(report, log, cells, qualities=qualities)
     shows, taps = cells.per_position()
     record = {
         "queries": cells.n_queries,
@@ -111,9 +110,8 @@ def describe(
         f"{name:<32}log-likelihood {q.log_likelihood:.4f}, perplexity {q.perplexity:.4f}"
         for name, q in qualities
     ]
-    if lines:
-        lines.insert(0, "click models    fitted to a random 3/4 of the lists, evaluated on the others")
-    _emit(log, cells, lines, record, as_json)
+    title = ["click models    fitted to a random 3/4 of the lists, evaluated on the others"] if lines else []
+    _emit(log, cells, [*title, *lines], record, as_json, report, qualities=qualities)
 
 
 def propensities(
@@ -133,8 +131,7 @@ def propensities(
         found = clicks.harvest(cells, last=last, tail=tail)
     if output is not None:
         paths.write_text(output, _theta_lines(found))
-    _write_page(report, log, cells, propensities=found)
-    _emit(log, cells, found.lines(), found.to_dict(), as_json)
+    _emit(log, cells, found.lines(), found.to_dict(), as_json, report, propensities=found)
 
 
 def train(
@@ -159,10 +156,7 @@ def train(
     paths.check_outputs({"--report": report}, [log, data])
     options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
     model: Any = clicks.ClickSVMCV(**options) if C is None else clicks.ClickSVM(C, **options)
-    model.C = 1.0 if C is None else C
     model.check_options()
-    if C is None:
-        del model.C
     cells = _part(reading.read(log), holdout, log, 0)
     rows = _candidates(data, table)
     queries = _as_log(cells.query_ids, rows.qid)
@@ -188,15 +182,15 @@ def train(
         ("objective", f"{model.fit_.primal:.6g}"),
         ("relative gap to the optimum", f"{model.fit_.gap:.1e}"),
     ]
-    _write_page(
-        report,
+    _emit(
         log,
         cells,
+        [f"{name:<30}{text}" for name, text in (*figures, ("model", output))],
+        report=report,
         propensities=model.propensities_,
         weights=figures,
         search=model if C is None else None,
     )
-    _emit(log, cells, [f"{name:<30}{text}" for name, text in (*figures, ("model", output))])
     progress.conclude(model.fit_, "scale the features with --scale, or lower --C")
 
 
@@ -219,8 +213,10 @@ class Estimate(Group):
         if self.theta is not None and self.trust is not None:
             raise BadInput("--theta", "expected none with --trust, which replaces it")
         given = _theta(self.theta) if self.trust is None else _trust(self.trust)
-        names = ("k", "most_unseen", "weighting", "gaps")
-        return {name: getattr(self, name) for name in names} | {"propensities": given}
+        return {
+            "propensities": given,
+            **{name: getattr(self, name) for name in ("k", "most_unseen", "weighting", "gaps")},
+        }
 
 
 def evaluate(
@@ -264,8 +260,8 @@ def evaluate(
         found = clicks.evaluate_from_clicks(
             cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None
         )
-    _write_page(report, log, cells, estimate=found)
-    _emit(log, cells, found.lines(), {"model": model, **found.to_dict(), "trained_on": shares[0]}, as_json)
+    record = {"model": model, **found.to_dict(), "trained_on": shares[0]}
+    _emit(log, cells, found.lines(), record, as_json, report, estimate=found)
 
 
 def judge(
@@ -310,8 +306,8 @@ def judge(
             if error.argument not in ("query", "document"):
                 raise
             raise BadInput(output, f"{error.problem}", "write a table, with --output judgments.tsv") from None
-    _write_page(report, log, cells, judged=found, levels=limits)
-    _emit(log, cells, [f"judgments       {output}: {n_written:,} documents"])
+    lines = [f"judgments       {output}: {n_written:,} documents"]
+    _emit(log, cells, lines, report=report, judged=found, levels=limits)
 
 
 class _GivingUp(GapProgress):
@@ -442,24 +438,23 @@ def _as_log(known: Any, ids: Any) -> Any:
         ) from None
 
 
-def _write_page(path: Path | None, log: Path, cells: Any, **sections: Any) -> None:
-    """Write the HTML page about a log if ``path`` is given."""
-    if path is not None:
-        from structsvm.clicks.page import clicks_page
-
-        paths.write_text(path, clicks_page(log.name, cells, **sections))
-
-
 def _emit(
     log: Path,
     cells: Any,
     lines: Iterable[str],
     record: Mapping[str, Any] | None = None,
     as_json: bool = False,
+    report: Path | None = None,
+    **sections: Any,
 ) -> None:
-    """Print a result after the size of the log and what was left out of it."""
+    """Write the page of a result if ``report`` is given, and print it after the size of the log and what was left out
+    of it."""
     from structsvm.clicks.cells import size_of_log
 
+    if report is not None:
+        from structsvm.clicks.page import clicks_page
+
+        paths.write_text(report, clicks_page(log.name, cells, **sections))
     left_out = (f"left out        {reason}: {count:,}" for reason, count in cells.dropped.items())
     emit(
         [f"log             {size_of_log(cells)}", *left_out, *lines],

@@ -55,8 +55,13 @@ def compare(
     from structsvm.cli.studies.folds.results import remarks, usual_report
 
     measures = study.measures(metric or usual_report(study.methods))
-    found = study.find(data, table)
-    results = study.run(found, table, measures, study.training(), baseline=list(split_names(baseline or ())))
+    results = study.run(
+        study.find(data, table),
+        table,
+        measures,
+        study.training(),
+        baseline=list(split_names(baseline or ())),
+    )
     _warn_unconverged(results, study.tol)
     if csv is not None:
         _write_csv(csv, results)

@@ -85,16 +85,14 @@ def convert(
         with terminable():
             _add_percentiles(given, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
         return
-    columns, fill = table.options(labels=False), table.fill
     if given.is_table:
         paths.check_text(given, table.zero_based)
         paths.check_folder(store)
         with terminable():
-            readers.convert_parquet(given, store, dtype=dtype, fill=fill, **columns)
+            readers.convert_parquet(given, store, dtype=dtype, fill=table.fill, **table.options(labels=False))
         _say(store, readers.open_store(store))
         return
-    if "label" in columns and columns["label"] is None:
-        del columns["label"]
+    columns = table.options()
     one_based = columns.pop("one_based", True)
     if columns:
         raise BadInput(next(iter(columns)), f"requires a table, got the text file {source}")
@@ -109,7 +107,7 @@ def convert(
             dtype=dtype or "float64",
             sparse=kinds[matrix],
             n_features=n_features,
-            fill=fill,
+            fill=table.fill,
             n_jobs=jobs,
             label=None,
             one_based=one_based,

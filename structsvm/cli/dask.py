@@ -72,9 +72,10 @@ def train_there(client: Any, source: Source, table: Table, groups: Any, **option
     """Return a fitted ``DaskStructuralRanker``."""
     from structsvm.dask import DaskStructuralRanker
 
-    model = DaskStructuralRanker(client=client, groups=groups, **options)
     with _saying():
-        return model.fit(source, **_columns(source, table), features=table.names)
+        return DaskStructuralRanker(client=client, groups=groups, **options).fit(
+            source, **_columns(source, table), features=table.names
+        )
 
 
 def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:

@@ -187,17 +187,21 @@ def train(
     fit = model.fit_
     unused = f" ({model.n_uninformative_} uninformative)" if model.n_uninformative_ else ""
     documents = sum(map(len, found.sets))
-    typer.echo(f"data       {len(found.sets)} candidate sets, {documents} documents{unused}")
     if isinstance(model, structsvm.SVMDiv):
         described = f"levels: {', '.join(map(str, model.levels_))}"
     else:
         described = f"{counted(feature=len(model.coef_))} of {counted(step=model.n_steps_)}"
-    typer.echo(f"model      {type(model).__name__}, C={model.C:g}, k={k}, {described}")
     estimate = "" if fit.certified else ", estimated: the search for violated outputs is not exact"
-    typer.echo(f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e}{estimate})")
     measured = f"{model.loss} loss" if method == "diverse" else "weighted subtopic loss"
-    typer.echo(f"loss       {1 - model.score(found.sets, found.labels):.4f} on these sets ({measured})")
-    typer.echo(f"written    {output}")
+    emit(
+        [
+            f"data       {len(found.sets)} candidate sets, {documents} documents{unused}",
+            f"model      {type(model).__name__}, C={model.C:g}, k={k}, {described}",
+            f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e}{estimate})",
+            f"loss       {1 - model.score(found.sets, found.labels):.4f} on these sets ({measured})",
+            f"written    {output}",
+        ]
+    )
     progress.conclude(fit, "raise --tol")
 
 
@@ -234,19 +238,10 @@ def apply(
     if output is not None:
         lines = []
         for one, prices in zip(found.sets, costs or repeat(None), strict=False):
-            entry: dict[str, Any] = {} if one.query is None else {"query": one.query}
-            entry["chosen"] = []
             reasons: Any = chooser.explain(one, k, costs=prices, budget=budget, **more)
-            for rank, reason in enumerate(reasons, start=1):
-                line: dict[str, Any] = {"id": reason.id, "rank": rank, "gain": reason.gain}
-                if prices is not None:
-                    line["cost"] = float(prices[reason.document])
-                if more:
-                    line["words"] = [list(word) for word in reason.words]
-                else:
-                    line["parts"] = dict(reason.parts)
-                entry["chosen"].append(line)
-            lines.append(json.dumps(entry, ensure_ascii=False))
+            query = {} if one.query is None else {"query": one.query}
+            chosen_here = [_described(rank, reason, prices) for rank, reason in enumerate(reasons, start=1)]
+            lines.append(json.dumps(query | {"chosen": chosen_here}, ensure_ascii=False))
         paths.write_lines(output, lines)
     typer.echo(f"{sum(map(len, chosen))} documents chosen from {len(chosen)} candidate sets")
 
@@ -308,9 +303,10 @@ def compare(
             "expected documents with subtopics, got none",
             "only measures need subtopics; use apply without them",
         )
-    remarks: list[str] = []
     if not method:
         method, remarks = usual_methods(found)
+        for remark in remarks:
+            note(remark)
     rivals: dict[str, Any] = {}
     if tune is not None:
         sets = readers.read_candidates(paths.check_input(tune))
@@ -326,15 +322,27 @@ def compare(
         rivals["tuned mmr"] = estimators.baselines.MMR(k or 5).fit(
             sets.sets, sets.labels, k, loss=loss, costs=_costs(sets, budget), budget=budget
         )
-    degrees = None if marks == "subtopics" else _marked(found, marks).labels
-    more: Any = {"rivals": rivals, "degrees": degrees, "random_state": seed}
+    more: Any = {
+        "rivals": rivals,
+        "degrees": None if marks == "subtopics" else _marked(found, marks).labels,
+        "random_state": seed,
+    }
     result = compare_methods(
         found, models, method, k, loss=loss, costs=_costs(found, budget), budget=budget, **more
     )
-    for remark in remarks:
-        note(remark)
     skipped = len(read.sets) - len(found.sets)
     emit(result.lines(skipped), result.to_dict() | {"skipped": skipped, "k": k, "budget": budget}, as_json)
+
+
+def _described(rank: int, reason: Any, prices: Any) -> dict[str, Any]:
+    """Return what is written about a document that was chosen."""
+    cost = {} if prices is None else {"cost": float(prices[reason.document])}
+    why = (
+        {"parts": dict(reason.parts)}
+        if hasattr(reason, "parts")
+        else {"words": list(map(list, reason.words))}
+    )
+    return {"id": reason.id, "rank": rank, "gain": reason.gain, **cost, **why}
 
 
 def _levels(texts: list[str]) -> list[Level] | str:

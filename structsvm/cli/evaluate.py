@@ -99,8 +99,9 @@ def evaluate(
         if len(scores) > 1:
             raise BadInput("--dask", f"expected one model, got {len(scores)}", "evaluate one after the other")
         with connecting(dask) as client:
-            model = structsvm.load(scores[0])
-            results = evaluate_there(client, model, paths.source_at(data), columns, groups, names, **rules)
+            results = evaluate_there(
+                client, structsvm.load(scores[0]), paths.source_at(data), columns, groups, names, **rules
+            )
         found = {"model": _Measured(scores[0], None, results)}
     elif groups != "refuse":
         raise BadInput("--groups", "requires --dask")

@@ -63,8 +63,7 @@ def export(
         ranker, to, name=model.stem if name is None else name, store=store, feature_queries=queries, **same
     )
     if check is not None:
-        trees = hasattr(ranker, "leaves_") or kept_medians(ranker) is not None
-        fill = "keep" if trees else None
+        fill = "keep" if hasattr(ranker, "leaves_") or kept_medians(ranker) is not None else None
         rows = read_for_model(check, columns, ranker, fill=fill, queries=False, sparse=False)
         rows = with_medians(rows, ranker)
         with ordered_columns():

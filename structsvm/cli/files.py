@@ -214,8 +214,7 @@ def load_ranker(path: Path) -> Any:
 def predicted(model: Any, rows: QueryData, path: Path) -> Float:
     """Return the scores of the rows of a file; its columns must be in the order of the model's features."""
     with naming(path), ordered_columns():
-        scores: Float = model.predict(rows.X, qid=rows.qid)
-    return scores
+        return np.asarray(model.predict(rows.X, qid=rows.qid))
 
 
 def keep_names(model: Any, rows: QueryData) -> None:

@@ -253,8 +253,10 @@ def _read_lists(source: Source, columns: Ids, features: list[str] | None) -> Que
             source, columns, fill="keep", features=None if features is None else split_names(features)
         )
         if features is None and data.feature_names is not None:
-            searches = ", ".join(data.feature_names)
-            note(f"{source}: columns read as scores of searches: {searches}; choose others with --features")
+            note(
+                f"{source}: columns read as scores of searches: {', '.join(data.feature_names)}; choose others with "
+                "--features"
+            )
         return data
     except BadInput as error:
         if "a finite label" not in error.problem:

@@ -183,8 +183,7 @@ def fill_lists(command: Any, arguments: Sequence[str]) -> None:
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
     # the command caches the help option, which is created with the names given here
-    context = typer.Context(command, help_option_names=["-h", "--help"])
-    for parameter in command.get_params(context):
+    for parameter in command.get_params(typer.Context(command, help_option_names=["-h", "--help"])):
         for attribute in ("help", "show_default"):
             text = getattr(parameter, attribute, None)
             if isinstance(text, str):

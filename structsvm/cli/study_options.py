@@ -28,6 +28,7 @@ from structsvm.cli.options import (
 from structsvm.cli.terminal import (
     INTERRUPTED,
     bar,
+    emit,
     note,
 )
 from structsvm.common.checks import BadInput
@@ -37,8 +38,7 @@ def _list_methods(method: list[str] | None) -> list[str] | None:
     if method == ["list"]:
         from structsvm.cli.studies.folds import METHODS
 
-        for name, description in METHODS.items():
-            typer.echo(f"{name:<16}{description}")
+        emit(f"{name:<16}{description}" for name, description in METHODS.items())
         raise typer.Exit
     if method is None:
         return None
@@ -117,10 +117,9 @@ class Study(Group):
                 ("--positive", self.positive, ("svm",)),
             ):
                 if given and name.split("-")[0] not in kinds:
-                    expected = " and ".join(f"{kind}-LOSS" for kind in kinds)
                     raise BadInput(
                         option,
-                        f"expected only methods {expected}, got {name}",
+                        f"expected only methods {' and '.join(f'{kind}-LOSS' for kind in kinds)}, got {name}",
                         "compare others with --baseline",
                     )
         if self.work is not None:
@@ -144,15 +143,22 @@ class Study(Group):
         """Return the training settings of the methods."""
         from structsvm.cli.studies.folds import Training
 
-        bound: Any = {"monotone": tuple(self.signs.items()), "positive": self.positive}
-        return Training(self.scale, self.relevance, self.tol, random_state=self.seed, **bound)
+        return Training(
+            self.scale,
+            self.relevance,
+            self.tol,
+            random_state=self.seed,
+            monotone=tuple(self.signs.items()),
+            positive=self.positive,
+        )
 
     def find(self, data: Path, table: TrainingTable, **options: Any) -> Any:
         """Return the folds of the data."""
         from structsvm.cli.studies.folds import find_folds
 
-        columns = table.options()
-        return find_folds(data, n_folds=self.folds, random_state=self.seed, columns=columns, **options)
+        return find_folds(
+            data, n_folds=self.folds, random_state=self.seed, columns=table.options(), **options
+        )
 
     def run(self, folds: Any, table: TrainingTable, measures: Any, training: Any, **options: Any) -> Any:
         """Train and measure all methods on all folds; a progress bar counts pairs of a method and a fold."""

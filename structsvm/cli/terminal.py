@@ -138,9 +138,9 @@ def describe(error: Exception, *, converting: bool = False) -> str | None:
     if isinstance(error, MemoryError):
         remedy = "convert the data to a store (structsvm convert), which is mapped from disk instead of read"
         if converting:
-            enough = "700 MB and 200 bytes per query suffice for all but --percentiles and the standard input"
             remedy = (
-                f"{enough}; under ulimit set ARROW_DEFAULT_MEMORY_POOL=system, as Arrow reserves 1 GB more"
+                "700 MB and 200 bytes per query suffice for all but --percentiles and the standard input; under ulimit "
+                "set ARROW_DEFAULT_MEMORY_POOL=system, as Arrow reserves 1 GB more"
             )
         return f"not enough memory ({error}); {remedy}"
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):

@@ -12,7 +12,7 @@ from structsvm.cli.dask import Dask, Groups, connecting, train_there
 from structsvm.cli.files import Data, TrainingTable, keep_names, naming
 from structsvm.cli.groups import Group
 from structsvm.cli.options import Jobs, Monotone, Output, Positive, Relevance, Scale, Seed, Tol, read_signs
-from structsvm.cli.terminal import GapProgress
+from structsvm.cli.terminal import GapProgress, emit
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.escaping import printable
 
@@ -85,8 +85,7 @@ class Objective(Group):
     @property
     def options(self) -> dict[str, Any]:
         """The arguments that rankers with and without trees share, except loss and C."""
-        names = ("tol", "solver", "relevance", "max_passes")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("tol", "solver", "relevance", "max_passes")}
 
 
 def train(
@@ -189,8 +188,12 @@ def _say(model: Any, about: str, output: Path, progress: GapProgress) -> None:
     """Print a summary of the model and its data."""
     fit = model.fit_
     unused = f" ({counted(query=n)} without a constraint)" if (n := model.n_uninformative_) else ""
-    typer.echo(f"data       {about}{unused}")
-    typer.echo(f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e})")
-    typer.echo(f"trained    {fit.n_passes} passes, {fit.seconds:.2f} s, {fit.solver}, C = {fit.C:g}")
-    typer.echo(f"model      {output}")
+    emit(
+        [
+            f"data       {about}{unused}",
+            f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e})",
+            f"trained    {fit.n_passes} passes, {fit.seconds:.2f} s, {fit.solver}, C = {fit.C:g}",
+            f"model      {output}",
+        ]
+    )
     progress.conclude(fit, "raise --max-passes or --tol, or scale the features with --scale")

@@ -95,7 +95,13 @@ class FusionResult:
                 }
                 systems[-1] |= {"difference": found.pop("mean_difference"), **found}
         fit, (_, *fields) = self.model.certificate, self.estimate._fields
-        record: dict[str, Any] = {
+        difference = self.estimate.difference
+        assert difference is not None
+        by_topic = {
+            "topics": self.pool.topics,
+            "per_query": {name: each.per_query for (name, _), each in self.table.results.items()},
+        }
+        record = {
             "measure": self.estimate.name,
             "loss": self.model.loss,
             "relevance": self.model.relevance,
@@ -107,19 +113,14 @@ class FusionResult:
             "estimate": {name: getattr(self.estimate, name) for name in fields[:-1]},
             "C": {"grid": self.Cs, "held_out": self.curve, "folds": self.chosen, "final": fit.C},
             "gap": fit.gap,
+            "best_on_training": {
+                "folds": self.best_on_training,
+                "difference": difference.mean_difference,
+                "lower": difference.lower,
+                "upper": difference.upper,
+            },
         }
-        difference = self.estimate.difference
-        assert difference is not None
-        record["best_on_training"] = {
-            "folds": self.best_on_training,
-            "difference": difference.mean_difference,
-            "lower": difference.lower,
-            "upper": difference.upper,
-        }
-        if per_query:
-            record["topics"] = self.pool.topics
-            record["per_query"] = {name: each.per_query for (name, _), each in self.table.results.items()}
-        return plain(record)
+        return plain(record | (by_topic if per_query else {}))
 
 
 def cross_validate_fusion(
@@ -179,8 +180,10 @@ def cross_validate_fusion(
             part = scaled.select(fold == k)
             models = fusion_path(scaled.select(fold != k), grid.tolist(), within="data", **options)
             held_out.append([model.predict(part) for model in models])
-            values = [judged(part, scores) for scores in held_out[-1]]
-            yield np.flatnonzero(fold == k), np.stack(values, axis=1)
+            yield (
+                np.flatnonzero(fold == k),
+                np.stack([judged(part, scores) for scores in held_out[-1]], axis=1),
+            )
 
     choice = choose_C(grid, np.ones(fold.size), parts(), selection=selection, callback=callback)
     with choice.training():

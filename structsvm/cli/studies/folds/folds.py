@@ -282,8 +282,7 @@ def _stamp(path: Path) -> Stamp:
 
 def size_of(path: Path) -> int:
     """Return the size of a file or a store in bytes; a compressed file counts five times."""
-    packed = 5 if is_packed(path) else 1
-    return packed * sum(file.stat().st_size for file in _files(path))
+    return (5 if is_packed(path) else 1) * sum(file.stat().st_size for file in _files(path))
 
 
 def _files(path: Path) -> list[Path]:
