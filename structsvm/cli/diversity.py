@@ -337,11 +337,8 @@ def compare(
 def _described(rank: int, reason: Any, prices: Any) -> dict[str, Any]:
     """Return what is written about a document that was chosen."""
     cost = {} if prices is None else {"cost": float(prices[reason.document])}
-    why = (
-        {"parts": dict(reason.parts)}
-        if hasattr(reason, "parts")
-        else {"words": list(map(list, reason.words))}
-    )
+    by_words = isinstance(reason.words, list)  # the reasons of SVM-div
+    why = {"words": list(map(list, reason.words))} if by_words else {"parts": dict(reason.parts)}
     return {"id": reason.id, "rank": rank, "gain": reason.gain, **cost, **why}
 
 
