@@ -74,10 +74,14 @@ REQUESTS = [
 
 @pytest.mark.parametrize(("kind", "body", "said"), REQUESTS)
 def test_what_is_known_is_merged_and_anything_else_is_productions(kind, body, said):
-    query = engine(kind).dialect.read(body)
+    dialect = engine(kind).dialect
+    query = dialect.read(body)
     if said.startswith("["):
         assert [query.first, query.size, query.text] == json.loads(said)
         said = None
+        for first, size in ((0, 10), (10, 5), (0, 15), (0, 0)):
+            again = dialect.read(dialect.body(body, first, size, lean=False))
+            assert (again.first, again.size) == (first, size)
     assert query.reason == said
 
 
@@ -280,7 +284,7 @@ def test_ids_are_as_long_as_those_of_elasticsearch():
 def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():
     before = json.dumps(OPENSEARCH)
     chosen = [{"_index": "shop", "_id": "c", "_score": 9.0}, OPENSEARCH["hits"]["hits"][1]]
-    merged = engine("opensearch").dialect.merge(OPENSEARCH, [], chosen, ["c", "b"])
+    merged = engine("opensearch").dialect.merge(OPENSEARCH, [], chosen, ["c", "b"], 0)
     assert merged["hits"]["hits"] == [
         {"_index": "shop", "_id": "c", "_score": None},
         {**chosen[1], "_score": None},
@@ -297,10 +301,11 @@ def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():
 def test_merged_solr_takes_the_highlighting_of_what_is_shown():
     other = {"response": {"docs": []}, "highlighting": {"c": {"name": ["new"]}, "a": {"name": ["other"]}}}
     merged = engine("solr").dialect.merge(
-        SOLR, [other], [{"id": "c", "score": 9.0}, {"id": "a", "name": "lamp", "score": 2.5}], ["c", "a"]
+        SOLR, [other], [{"id": "c", "score": 9.0}, {"id": "a", "name": "lamp", "score": 2.5}], ["c", "a"], 6
     )
     assert merged["response"]["docs"] == [{"id": "c"}, {"id": "a", "name": "lamp"}]
-    assert (merged["response"]["numFound"], "maxScore" in merged["response"]) == (32, False)
+    assert (merged["response"]["numFound"], merged["response"]["start"]) == (32, 6)
+    assert "maxScore" not in merged["response"]
     assert merged["highlighting"] == {"c": {"name": ["new"]}, "a": {"name": ["<em>lamp</em>"]}}
     assert merged["facets"] == SOLR["facets"]
     assert engine("solr").dialect.named(merged, "token")["ubi"] == {"query_id": "token"}
@@ -310,9 +315,9 @@ def test_merged_solr_takes_the_highlighting_of_what_is_shown():
 def test_merged_plain_answers_are_ids_where_production_has_ids():
     dialect = engine("http").dialect
     chosen = [{"id": "c"}, {"id": 5}]
-    merged = dialect.merge({"documents": ["a", 5], "n": 2}, [], chosen, ["c", "5"])
+    merged = dialect.merge({"documents": ["a", 5], "n": 2}, [], chosen, ["c", "5"], 0)
     assert dialect.named(merged, "t") == {"documents": ["c", 5], "n": 2, "query_id": "t"}
-    objects = dialect.merge({"documents": [{"id": "a"}]}, [], chosen, ["c", "5"])
+    objects = dialect.merge({"documents": [{"id": "a"}]}, [], chosen, ["c", "5"], 0)
     assert objects == {"documents": chosen}
 
 

@@ -73,6 +73,7 @@ class Dialect(Protocol):
     replaces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """For each key of a configured body, the keys of the client's body that it replaces."""
     page_parameters: ClassVar[tuple[str, ...]] = ()
+    """Names of the address that select the page, which are left out where other documents are requested."""
     documents_at: ClassVar[str]
     total_at: ClassVar[tuple[str, ...]]
     partial_at: ClassVar[tuple[str, ...]] = ()
@@ -109,7 +110,10 @@ class Dialect(Protocol):
         return True
 
     def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        """Return the body to send; a lean body asks only for the ranking, not for parts taken from production."""
+        """Return the body to send; a lean body asks only for the ranking, not for parts taken from production.
+
+        The documents are those of the client's page, or all up to its end (``first`` is 0); ``size`` may be 0.
+        """
 
     def query(self, body: Object) -> Any:
         """Return the client's query, for ``"{query}"`` in a configured body."""
@@ -131,9 +135,17 @@ class Dialect(Protocol):
         return found
 
     def merge(
-        self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
+        self,
+        production: Object,
+        others: Sequence[Object],
+        chosen: Sequence[Object],
+        ids: Sequence[str],
+        first: int,
     ) -> dict[str, Any]:
-        """Return production's response with the chosen documents, without any sign of which ranker retrieved them."""
+        """Return production's response with the chosen documents, without any sign of which ranker retrieved them.
+
+        ``production`` is the response from the first document on, also for a page that begins after ``first`` others.
+        """
 
     def named(self, answer: Object, query_id: str) -> dict[str, Any]:
         """Return a response with the token that clicks refer to."""

@@ -175,7 +175,12 @@ class OpenSearch(Dialect):
         return body.get("query", None if "q" in body else {"match_all": {}})
 
     def merge(
-        self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
+        self,
+        production: Object,
+        others: Sequence[Object],
+        chosen: Sequence[Object],
+        ids: Sequence[str],
+        first: int,
     ) -> dict[str, Any]:
         hits = [{**hit, "_score": None} for hit in chosen]
         return {**production, "hits": {**production["hits"], "hits": hits, "max_score": None}}

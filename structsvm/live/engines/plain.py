@@ -43,7 +43,12 @@ class PlainHTTP(Dialect):
         return [{"id": one} if isinstance(one, (str, int)) else one for one in super().documents(answer)]
 
     def merge(
-        self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
+        self,
+        production: Object,
+        others: Sequence[Object],
+        chosen: Sequence[Object],
+        ids: Sequence[str],
+        first: int,
     ) -> dict[str, Any]:
         # return bare ids if production does
         bare = all(isinstance(one, (str, int)) for one in production["documents"])

@@ -160,10 +160,15 @@ class Solr(Dialect):
         return sent | {"offset": first, "limit": size}
 
     def merge(
-        self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
+        self,
+        production: Object,
+        others: Sequence[Object],
+        chosen: Sequence[Object],
+        ids: Sequence[str],
+        first: int,
     ) -> dict[str, Any]:
         docs = [{name: value for name, value in doc.items() if name != "score"} for doc in chosen]
-        answer = {**production, "response": {**production["response"], "docs": docs}}
+        answer = {**production, "response": {**production["response"], "docs": docs, "start": first}}
         answer["response"].pop("maxScore", None)
         if isinstance(production.get("highlighting"), Mapping):
             known: dict[str, Any] = {}

@@ -151,7 +151,11 @@ class Proxy:
         if control or why == "control":  # also if this search's list was stored as a control for another unit
             return await self._control(engine, asked, main, ids, shown.token or "")
         merged = engine.dialect.merge(
-            main.parsed, [other.parsed for other in others.values()], [found[name] for name in ids], ids
+            main.parsed,
+            [other.parsed for other in others.values()],
+            [found[name] for name in ids],
+            ids,
+            query.first,
         )
         if shown.token is not None:  # the list of a winner has no token
             merged = engine.dialect.named(merged, shown.token)
