@@ -161,12 +161,11 @@ def train(
     rows = _candidates(data, table)
     queries = _as_log(cells.query_ids, rows.qid)
     documents = _as_log(cells.docid, rows.docid)
-    # there is no model to save before C is chosen
-    stopping: Any = GapProgress if C is not None else _GivingUp
     with (
         _naming_log(log, "max_position"),
         naming(data, *_IDS),
-        stopping(model.tol, output) as progress,
+        # there is no model to save before C is chosen
+        (_GivingUp if C is None else GapProgress)(model.tol, output) as progress,
     ):
         model.callback = progress
         model.fit(rows.X, cells, qid=queries, docid=documents)

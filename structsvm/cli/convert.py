@@ -144,10 +144,9 @@ def _check(source: Path, store: Path | None) -> None:
     with bar("reading", data=True) as shown:
         task = shown.add_task("reading", total=None)
 
-        def tell(n_bytes: int, n_all: int) -> None:
-            shown.update(task, completed=n_bytes, total=n_all)
-
-        compared = check_store(source, callback=tell)
+        compared = check_store(
+            source, callback=lambda n_bytes, n_all: shown.update(task, completed=n_bytes, total=n_all)
+        )
     _say(source, readers.open_store(source))
     if compared:
         typer.echo("All arrays are as they were written.")

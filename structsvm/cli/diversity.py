@@ -161,13 +161,12 @@ def train(
 
     found = readers.read_candidates(data)
     options: Any = {} if loss is None else {"loss": loss}
-    model: Selector
     if method == "diverse":
         if rounds is None:
             rounds = 0 if marks == "clicks" else 2
         found = _marked(found, marks)
         options |= {"positive": positive, "rounds": rounds, "random_state": seed}
-        model = structsvm.DiverseRanker(k, tol=tol, **options)
+        model: Selector = structsvm.DiverseRanker(k, tol=tol, **options)
     else:
         options |= {
             "levels": levels or "neighbours",

@@ -52,12 +52,11 @@ def export(
         raise BadInput("--output", "expected a file for onnx, which is binary", "add -o model.onnx")
     names = None if feature_names is None else read_names(feature_names)
     how = dict(part.rpartition("=")[::2] for part in split_names(unmatched or ["auto"]))
-    named: Any = how.get("", how)
 
     from structsvm.export import check_export, export_model
 
     ranker = structsvm.load(model)
-    same: Any = {"feature_names": names, "unmatched": named, "engine_version": engine_version}
+    same: Any = {"feature_names": names, "unmatched": how.get("", how), "engine_version": engine_version}
     queries = None if feature_queries is None else _read_queries(paths.check_input(feature_queries))
     content = export_model(
         ranker, to, name=model.stem if name is None else name, store=store, feature_queries=queries, **same

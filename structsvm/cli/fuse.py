@@ -65,12 +65,12 @@ class Learning(Group):
         """Validate the options that do not depend on the files."""
         check_positive("relevance", self.relevance)
         oracles.get_oracle(self.loss or "map", relevance=self.relevance)
-        _ = self.grid
+        _ = self.choice
 
     @property
-    def grid(self) -> dict[str, Any]:
-        """The values of C; empty for the default grid."""
-        return {} if self.C is None else {"Cs": parse_grid(self.C)}
+    def choice(self) -> dict[str, Any]:
+        """The arguments for the choice of C; its values are absent for the default grid."""
+        return {"selection": self.selection} | ({} if self.C is None else {"Cs": parse_grid(self.C)})
 
 
 def fuse(
@@ -139,15 +139,13 @@ def fuse(
         judgments = readers.read_qrels(qrels)
         found = _read(ranked_by, None, status)
         status.update("learning")
-        selection: Any = learning.selection
         result = cross_validate_fusion(
             found,
             judgments,
-            **learning.grid,
+            **learning.choice,
             loss=learning.loss or "map",
             relevance=learning.relevance,
             folds=learning.folds,
-            selection=selection,
             depth=depth,
             random_state=learning.seed,
             n_jobs=jobs,

@@ -119,11 +119,10 @@ def train(
     from structsvm.estimators.weight_constraints import numbered_signs
 
     scaled = scale != "none"
-    model: Any
     linear: Any = {"scale": scale, "positive": positive}
     shared = objective.options | {"n_jobs": jobs, "monotone_constraints": signs or None}
     if trees.check(scale=scaled, positive=positive, dask=dask is not None):
-        model = trees.ranker(objective.loss, objective.C, **shared)
+        model: Any = trees.ranker(objective.loss, objective.C, **shared)
     else:
         model = structsvm.StructuralRanker(objective.loss, objective.C, **shared, **linear)
     model.check_options()  # a misspelt loss raises before the data are read

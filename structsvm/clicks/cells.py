@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.clicks.sessions import ClickSessions, distinct_sessions
+from structsvm.clicks.sessions import ClickSessions, distinct_sessions, joined_sessions
 from structsvm.common.checks import BadInput, check_whole, counted
 from structsvm.common.event_logs import Dropped
 from structsvm.common.kernel import kernel
@@ -200,9 +201,8 @@ class ClickCells:
         # every query has a row, so row_q contains every query index
         offsets = np.searchsorted(row_q, np.arange(queries.shape[0] + 1)).astype(np.int64)
         dropped = Dropped()
-        for p in parts:
-            for reason, count in p.dropped.items():
-                dropped.count(reason, count)
+        for reason, count in chain.from_iterable(p.dropped.items() for p in parts):
+            dropped.count(reason, count)
 
         def add(values: list[Int]) -> Int:
             # float64 sums of integers below 2^53 are exact
@@ -289,9 +289,8 @@ class ClickCells:
         n, width = self.n_queries, self.n_positions
         key = self.row_query[self.row] * width + self.position - 1
         shows = np.bincount(key, self.shows, n * width).reshape(n, width).max(axis=1)
-        listed = np.zeros(n)
-        for part in self.all_lists():
-            listed += np.bincount(self.row_query[part.row[part.offsets[:-1]]], part.count, n)
+        lists = joined_sessions(self.all_lists())
+        listed = np.bincount(self.row_query[lists.row[lists.offsets[:-1]]], lists.count, n)
         return np.asarray(np.maximum(shows, listed), dtype=np.int64)
 
     def all_lists(self) -> list[ClickSessions]:
@@ -492,16 +491,8 @@ def _tally(
     shows, clicks = np.bincount(cell), np.bincount(cell, clicked).astype(np.int64)
     row_q, row_d = divmod(distinct, n_documents) if pairs is None else pairs
     present, counts = np.unique(row_q, return_counts=True)
-    fields = (
-        query_ids(present),
-        offsets_of(counts),
-        docids(row_d),
-        cells // width,
-        cells % width + 1,
-        shows,
-        clicks,
-    )
-    return fields, row
+    positions = cells // width, cells % width + 1
+    return (query_ids(present), offsets_of(counts), docids(row_d), *positions, shows, clicks), row
 
 
 def _codes(ids: NDArray[Any]) -> tuple[Int, int, Callable[[Int], Any]]:

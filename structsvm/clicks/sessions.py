@@ -106,14 +106,9 @@ def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
 def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
     """Merge the sessions of all parts, which must number rows and users in the same way; store equal lists once."""
     whole = joined_sessions(parts)
-    keys = np.zeros(
-        (whole.row.shape[0], 1 + 2 * (whole.probability is not None or whole.places is not None)), np.int64
-    )
-    keys[:, 0] = 2 * whole.row + whole.clicked
-    if whole.places is not None:
-        keys[:, 1] = whole.places
-    if whole.probability is not None:
-        keys[:, 2] = whole.probability.view(np.int64)
+    # probabilities are compared by their bits
+    more = [each.view(np.int64) for each in (whole.places, whole.probability) if each is not None]
+    keys = np.column_stack([2 * whole.row + whole.clicked, *more])
     users = np.zeros(whole.n_distinct, np.int64) if whole.cluster is None else whole.cluster
     first, total = _deduplicate(whole.offsets, keys, users, whole.count)
     return replace(whole.select(first), count=total)

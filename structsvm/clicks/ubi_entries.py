@@ -251,9 +251,8 @@ def document_of(attributes: object) -> str | None:
 
 def ordinal_of(attributes: object) -> int:
     """Return the logged position of an event, or :data:`NO_ORDINAL` if it is not an integer."""
-    value: Any
     if type(attributes) is _Attributes:
-        value = None if attributes.position is None else attributes.position.ordinal
+        value: Any = None if attributes.position is None else attributes.position.ordinal
     else:
         position = attributes.get("position") if isinstance(attributes, dict) else None
         value = position.get("ordinal") if isinstance(position, dict) else None

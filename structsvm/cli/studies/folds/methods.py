@@ -182,9 +182,8 @@ def _models(
     from structsvm.estimators.structural import model_path
 
     rows: Any = {"X": train.X, "y": train.y, "Cs": sorted(set(Cs)), "qid": train.qid}
-    models: Iterator[Any]
     if name.startswith("svm-") or _is_tree(name):
-        models = model_path(_structural(name, train, options), **rows)
+        models: Iterator[Any] = model_path(_structural(name, train, options), **rows)
     elif name.startswith("ranksvm"):
         squared: Any = "squared_hinge" if name.endswith("-l2") else "hinge"
         pairwise = structsvm.PairwiseSVM(squared, normalize="query", scale=options.scale, **options.exact)
