@@ -255,17 +255,17 @@ def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[An
 
 def _assumptions(matrix: Any) -> list[tuple[str, str]]:
     known = online.assumption_report(matrix)
-    facts = [("arms", str(known.n_arms)), ("Condorcet winner", "no" if known.condorcet is None else "yes")]
-    if known.smallest_gap is not None:
-        facts.append(("smallest margin of the winner", f"{known.smallest_gap:.4g}"))
-    facts.append(("total order", "no" if known.total_order is None else "yes"))
-    facts.append(
-        ("arms tied with another arm", f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)")
-    )
-    if known.strong_transitivity is not None and known.triangle_inequality is not None:
-        facts.append(("triples, strongly transitive", f"{100 * known.strong_transitivity:.0f}%"))
-        facts.append(("triples, triangle inequality", f"{100 * known.triangle_inequality:.0f}%"))
-    return facts
+    gap, strong, triangle = known.smallest_gap, known.strong_transitivity, known.triangle_inequality
+    facts = {
+        "arms": str(known.n_arms),
+        "Condorcet winner": "no" if known.condorcet is None else "yes",
+        "smallest margin of the winner": None if gap is None else f"{gap:.4g}",
+        "total order": "no" if known.total_order is None else "yes",
+        "arms tied with another arm": f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)",
+        "triples, strongly transitive": None if strong is None else f"{100 * strong:.0f}%",
+        "triples, triangle inequality": None if triangle is None else f"{100 * triangle:.0f}%",
+    }
+    return [(name, text) for name, text in facts.items() if text is not None]
 
 
 def _is_letor(path: Path) -> bool:

@@ -186,10 +186,11 @@ def train(
     fit = model.fit_
     unused = f" ({model.n_uninformative_} uninformative)" if model.n_uninformative_ else ""
     documents = sum(map(len, found.sets))
-    if isinstance(model, structsvm.SVMDiv):
-        described = f"levels: {', '.join(map(str, model.levels_))}"
-    else:
-        described = f"{counted(feature=len(model.coef_))} of {counted(step=model.n_steps_)}"
+    described = (
+        f"levels: {', '.join(map(str, model.levels_))}"
+        if isinstance(model, structsvm.SVMDiv)
+        else f"{counted(feature=len(model.coef_))} of {counted(step=model.n_steps_)}"
+    )
     estimate = "" if fit.certified else ", estimated: the search for violated outputs is not exact"
     measured = f"{model.loss} loss" if method == "diverse" else "weighted subtopic loss"
     emit(

@@ -68,9 +68,12 @@ def search(
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
         raise BadInput("--output", f"expected one file or store to train on, got the folder {data}")
     training = study.training()
-    column = None
-    if baseline is not None:  # measured first, because its name may be misspelled
-        column = values_of_baseline(baseline, found, measures, table.learned_fill, table.options())
+    # measured first, because its name may be misspelled
+    column = (
+        None
+        if baseline is None
+        else values_of_baseline(baseline, found, measures, table.learned_fill, table.options())
+    )
     results = study.run(found, table, measures, training)
     early = [m.name for m in results.methods if m.name in STOPPED_EARLY]
     if early:

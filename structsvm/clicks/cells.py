@@ -326,10 +326,8 @@ class ClickCells:
         return np.where((q >= 0) & (d >= 0) & there, order[at], -1).astype(np.int64)
 
     def _with_lists(self, lists: ClickSessions, dropped: Dropped) -> Self:
-        starts = lists.offsets[:-1]
-        whole = np.zeros(0, np.bool_)
-        if starts.size:
-            whole = np.logical_and.reduceat(lists.position == places_in(lists.offsets), starts)
+        gapless = lists.position == places_in(lists.offsets)
+        whole = np.logical_and.reduceat(gapless, lists.offsets[:-1])
         dropped.count("list with a gap, counted but not used as a session", (~whole).sum())
         sessions = distinct_sessions([replace(lists.select(whole), places=None)])
         return replace(self, sessions=sessions, gapped=distinct_sessions([lists.select(~whole)]))

@@ -258,8 +258,7 @@ def read_team_draft_ubi(
         who[query_id]["query"] = texts.get(query_id)
 
     def clicks_of(query_id: str, order: _Order) -> Iterable[Click]:
-        found = (_click(hit, order, dropped) for hit in clicked.pop(query_id, []))
-        return (one for one in found if one is not None)
+        return filter(None, (_click(hit, order, dropped) for hit in clicked.pop(query_id, [])))
 
     log = _drafted(str(path), shown, teams, clicks_of, who, dropped)
     for query_id, hits in clicked.items():
