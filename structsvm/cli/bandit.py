@@ -79,9 +79,7 @@ def simulate(
     On LETOR data the probabilities of winning are estimated first, by interleaving each pair of features; the outcomes
     of duels are then drawn from these probabilities, unless --live is given. Progress is shown on stderr.
     """
-    for path in (world, *letor.models):
-        paths.check_input(path)
-    paths.check_outputs({"--report": report}, [world, *letor.models])
+    paths.check_outputs({"--report": report}, list(map(paths.check_input, (world, *letor.models))))
     if checkpoint is not None:
         paths.check_kept(checkpoint)
     n_steps = check_whole("horizon", horizon, floats=True)

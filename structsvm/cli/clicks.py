@@ -359,9 +359,11 @@ def _naming_log(log: Path, last: str = "last") -> Iterator[None]:
             raise error.renamed("--theta") from None
         if error.argument != "cells":
             raise
-        remedy = error.recommending(last, instead_of="last").remedy
-        if error.problem.startswith("expected sessions"):
-            remedy = "name the column of the session with --session"
+        remedy = (
+            "name the column of the session with --session"
+            if error.problem.startswith("expected sessions")
+            else error.recommending(last, instead_of="last").remedy
+        )
         raise BadInput(log, error.problem, remedy) from None
 
 

@@ -113,8 +113,9 @@ def predict(
         used = np.flatnonzero(rows.X.getnnz(axis=0) if hasattr(rows.X, "getnnz") else rows.X.any(axis=0))
         width = int(used[-1]) + 1 if used.size else 0
         if width < n_features:
-            known = f"it has features up to {width}, the model has {n_features}"
-            note(f"warning: {data}: {known}; the others count as 0")
+            note(
+                f"warning: {data}: it has features up to {width}, the model has {n_features}; the others count as 0"
+            )
     if fill == "keep":
         rows = with_medians(rows, ranker)
     scores = predicted(ranker, rows, data)

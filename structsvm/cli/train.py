@@ -156,8 +156,7 @@ def train(
         )
         return
     if checkpoint is not None or groups != "refuse":
-        option = "groups" if checkpoint is None else "checkpoint"
-        raise BadInput(f"--{option}", "requires --dask")
+        raise BadInput("--groups" if checkpoint is None else "--checkpoint", "requires --dask")
     # scaling would shift the zeros of a sparse matrix, and trees do not accept sparse rows
     in_text = source.kind in ("text", "stream")
     sparse = False if (scaled or trees.trees) and in_text else None

@@ -142,8 +142,11 @@ class CounterfactualEstimate:
 
     def lines(self) -> list[str]:
         """Return the estimates and notes as lines of text."""
-        named = {f"new DCG@{self.k}": self.dcg, f"shown DCG@{self.k}": self.logged_dcg}
-        named |= {"difference": self.difference}
+        named = {
+            f"new DCG@{self.k}": self.dcg,
+            f"shown DCG@{self.k}": self.logged_dcg,
+            "difference": self.difference,
+        }
         if self.over_baseline is not None:
             named["over baseline"] = self.over_baseline
         rest = f", DCG up to {self.bounds[1]:.4f}" if self.unseen else ""

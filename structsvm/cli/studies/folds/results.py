@@ -350,9 +350,11 @@ def tests_of(
         if pair not in p_of:
             p_of[pair] = compare(values[leading, best.first[0]], values[leading, name]).p_value
     adjusted = dict(zip(p_of, holm(list(p_of.values())).tolist(), strict=True)) if p_of else {}
-    corrected = [t._replace(holm=adjusted[t.measure, frozenset((t.method, t.baseline))]) for t in pairs]
-    best = best._replace(p_values={name: adjusted[pair] for name, pair in others.items()})
-    return Tests(corrected, best, len(p_of))
+    return Tests(
+        [t._replace(holm=adjusted[t.measure, frozenset((t.method, t.baseline))]) for t in pairs],
+        best._replace(p_values={name: adjusted[pair] for name, pair in others.items()}),
+        len(p_of),
+    )
 
 
 def remarks(results: Results) -> list[str]:
@@ -436,8 +438,10 @@ def run(
     for cell_name, cell in train(delayed(_compute)(*wanted[name], name, plan) for name in missing):
         done[cell_name] = cell
         tell(*cell_name, False)
-    cells = {name: tuple(done[name, fold.name] for fold in folds) for name in names}
-    results = [MethodResult(name, own, measures.selection) for name, own in cells.items()]
+    results = [
+        MethodResult(name, tuple(done[name, fold.name] for fold in folds), measures.selection)
+        for name in names
+    ]
     return Results(
         (*results, *fixed.values()),
         measures,
@@ -581,5 +585,7 @@ def _chosen(grid: Sequence[float | None], values: Float, selection: Selection) -
 
 
 def _tested(test: QueryData, values: Mapping[str, Float]) -> dict[str, Any]:
-    as_lists = {name: each.tolist() for name, each in values.items()}
-    return {"query_ids": test.query_ids.astype(str).tolist(), "values": as_lists}
+    return {
+        "query_ids": test.query_ids.astype(str).tolist(),
+        "values": {name: each.tolist() for name, each in values.items()},
+    }
