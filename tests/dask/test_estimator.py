@@ -265,7 +265,8 @@ def test_other_options(options, client, data, frame):
     )
 
 
-def test_a_loss_of_ones_own(new_cluster, frame):
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_loss_of_ones_own(processes, new_cluster, frame):
     """Classes of the user's script, which no worker can import, travel with the tasks."""
     from structsvm.oracles.average_precision import AveragePrecision
 
@@ -284,7 +285,7 @@ def test_a_loss_of_ones_own(new_cluster, frame):
             return Bound(y, offsets)
 
     ddf = dd.from_pandas(frame, npartitions=4)
-    with new_cluster(1) as client:
+    with new_cluster(1, processes=processes, protocol="tcp") as client:
         own, built_in = (
             ranker(client, loss=loss, groups="mend").fit(ddf, "label", qid="qid") for loss in (Own(), "map")
         )
