@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,22 +55,25 @@ def trees():
     }
 
 
+@cache
+def nodes(tree):
+    return tuple(ast.walk(tree))
+
+
 def type_checking(tree):
     """Return the blocks ``if TYPE_CHECKING:`` of a file."""
-    return [
-        n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"
-    ]
+    return [n for n in nodes(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"]
 
 
 def by_name(path, tree):
     """Yield the modules and folders in the strings of a file that imports by name, except those in model files."""
     calls = {
         getattr(node.func, "id", getattr(node.func, "attr", ""))
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call)
     }
     if calls & {"import_module", "homes", "labelled"} and path.as_posix() not in BY_NAME:
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             # of an f-string the constant part
             if isinstance(node, ast.Constant) and re.fullmatch(r"structsvm\.(\w+\.?)*", str(node.value)):
                 yield node.value.rstrip(".")
@@ -79,7 +83,7 @@ def imports(path, tree):
     """Yield the dotted names imported in a file, locally or by name, too, without type-checking blocks."""
     yield from by_name(path, tree)
     left_out = {id(node) for block in type_checking(tree) for line in block.body for node in ast.walk(line)}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if id(node) in left_out:
             continue
         if isinstance(node, ast.Import):
@@ -158,7 +162,7 @@ def file_imports(path, tree, modules):
     yield from by_name(
         path, tree
     )  # a folder among them is a registry, whose members may import its other files
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ImportFrom):
             homes_of = homes(node.module) if node.module in FOLDERS else {}
             for alias in node.names:
@@ -218,7 +222,7 @@ def uses_njit(tree):
     return any(
         (isinstance(node, ast.ImportFrom) and node.module == "numba" and {"njit", "jit"} & imported(node))
         or (isinstance(node, ast.Import) and "numba" in imported(node))
-        for node in ast.walk(tree)
+        for node in nodes(tree)
     )
 
 
@@ -231,7 +235,7 @@ def kernels_with_foreign_names(tree, folder):
     noticed, anywhere = {folder, SHARED, *CALLS.get(folder, ())}, uses_njit(tree)
     foreign = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("structsvm")
         for alias in node.names
         if anywhere or noticed.isdisjoint((node.module, node.module.rpartition(".")[0]))
@@ -282,7 +286,7 @@ def test_only_one_file_uses_names_of_numba_without_documentation(trees):
     inside = {
         path.as_posix()
         for path, tree in trees.items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         for name in (
             [node.module or ""]
             if isinstance(node, ast.ImportFrom)
@@ -346,7 +350,7 @@ def test_modules_do_not_read_their_own_source_file(trees):
     users = {
         path.as_posix()
         for path, tree in trees.items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if getattr(node, "id", getattr(node, "attr", getattr(node, "value", None))) in READS_SOURCES
     }
     # the one checks what lies beside the package, the other does not cache where it finds no source
@@ -368,7 +372,7 @@ READS = {
 
 def caught(tree):
     """Return the handlers ``except ... as name``, with the name."""
-    return [(node, node.name) for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.name]
+    return [(node, node.name) for node in nodes(tree) if isinstance(node, ast.ExceptHandler) and node.name]
 
 
 def reads_text(node, name):
@@ -399,7 +403,7 @@ def test_no_function_takes_more_than_twelve_arguments(trees):
     wrong = []
     for path, tree in trees.items():
         kernels = {node.name for node in compiled_functions(tree)}
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name not in kernels:
                 named = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
                 if len([name for name in named if name not in ("self", "cls")]) > 12:
@@ -417,7 +421,7 @@ def test_few_arguments_may_be_anything(trees):
     annotations = [
         ast.unparse(argument.annotation)
         for tree in trees.values()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
         if argument.annotation is not None
