@@ -14,7 +14,6 @@ import types
 import warnings
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -137,7 +136,9 @@ def _run_commands(code: str, main: Any) -> None:
         words = shlex.split(line, comments=True)
         if words[:1] == ["structsvm"] and not set("|<>?$&;'") & set(line):
             # starting a process for each takes longer
-            status = main([name for word in words[1:] for name in sorted(glob(word)) or [word]])
+            status = main(
+                [name for word in words[1:] for name in sorted(map(str, Path().glob(word))) or [word]]
+            )
             if status != 0:
                 raise AssertionError(f"{line}: exit status {status}")
         elif words:
