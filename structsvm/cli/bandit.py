@@ -15,7 +15,7 @@ from structsvm.cli.options import AsJson, Jobs, Report, Seed, default_bandits
 from structsvm.cli.terminal import INTERRUPTED, bar, emit, group, note, table_lines
 from structsvm.common.array_files import Archive, Damaged
 from structsvm.common.checks import BadInput, check_choice, check_whole, counted
-from structsvm.common.files import read_lines, shorten
+from structsvm.common.files import plain_float, read_lines, shorten
 from structsvm.common.machine import count_threads
 from structsvm.common.tables.ids import NUMBER
 
@@ -303,9 +303,7 @@ def _read_matrix(path: Path) -> Any:
         if not cells:
             continue
         try:
-            if "_" in line or not line.isascii():  # float() accepts 1_000 and the digits of every script
-                raise ValueError
-            table.append([float(cell) for cell in cells])
+            table.append(list(map(plain_float, cells)))
         except ValueError:
             raise BadInput(
                 f"{path}:{number}", f"expected the numbers of a row of the matrix, got {shorten(line)}"

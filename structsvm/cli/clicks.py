@@ -19,7 +19,7 @@ from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, MaybeOutput, Output, Report, Scale
 from structsvm.cli.terminal import GapProgress, emit, group, note
 from structsvm.common.checks import BadInput
-from structsvm.common.files import read_lines, shorten
+from structsvm.common.files import plain_float, read_lines, shorten
 from structsvm.common.lazy import labelled
 
 Log = Annotated[Path, "<LOG> Click log, in the format that --format names."]
@@ -286,7 +286,7 @@ def judge(
     limits = None
     if levels is not None:
         try:
-            limits = [float(v) for v in levels.split(",")]
+            limits = list(map(plain_float, levels.split(",")))
         except ValueError:
             raise BadInput(
                 f"--levels {levels}", "expected numbers separated by commas, such as 0.5,1,2"
@@ -417,7 +417,7 @@ def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list
     rows: list[list[float]] = []
     for number, line in read_lines(paths.check_file(path)):
         try:
-            rows.append(list(map(float, line.split())))
+            rows.append(list(map(plain_float, line.split())))
             if not rows[-1] or not valid(*rows[-1]):
                 raise ValueError
         except ValueError:

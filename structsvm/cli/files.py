@@ -20,7 +20,7 @@ from structsvm.cli import paths
 from structsvm.cli.groups import Group
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput, counted
-from structsvm.common.files import read_lines, shorten, unpacked
+from structsvm.common.files import plain_float, read_lines, shorten, unpacked
 from structsvm.common.names import QID
 from structsvm.common.tables.source import Source
 from structsvm.common.user_warnings import ordered_columns
@@ -251,10 +251,9 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
     for number, line in read_lines(paths.check_file(path)):
         word = line.strip()
         try:
-            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() accepts 1_000, ١
-                raise ValueError
-            score = float(word)
-            if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
+            score = plain_float(word)
+            is_number = math.isfinite(score) or word.lower() in ("-inf", "-infinity")
+            if not is_number or len(word) > _LONGEST_NUMBER:
                 raise ValueError
         except ValueError:
             remedy = (

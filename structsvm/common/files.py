@@ -373,6 +373,13 @@ def decode(raw: bytes, place: str) -> str:
     return text
 
 
+def plain_float(word: str) -> float:
+    """Return the number that a word writes; raise ValueError also for ``1_000`` and ``١``, which float() accepts."""
+    if "_" in word or not word.isascii():
+        raise ValueError(f"not a plain number: {word!r:.40}")
+    return float(word)
+
+
 def shorten(offender: bytes | str, width: int = 40) -> str:
     """Return text for an error message: quoted, with control characters escaped, and truncated to ``width``
     characters."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import AnyPath, read_objects, shorten
+from structsvm.common.files import AnyPath, plain_float, read_objects, shorten
 from structsvm.common.tables.ids import id_texts
 from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers.qrels import Qrels
@@ -251,9 +251,8 @@ def _values(features: Iterable[tuple[str, Any]], place: str) -> dict[str, float]
         if name in values:
             raise BadInput(place, f"expected each feature once, got {shorten(name)} twice")
         try:
-            if isinstance(value, str) and ("_" in value or not value.isascii()):
-                raise ValueError("float() accepts 1_000")
-            values[name] = np.nan if value is None else float(value)
+            number = plain_float(value) if isinstance(value, str) else value
+            values[name] = np.nan if number is None else float(number)
         except (TypeError, ValueError, OverflowError):
             raise BadInput(
                 place, f"expected a number for the feature {shorten(name)}, got {value!r:.60}"

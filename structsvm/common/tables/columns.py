@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from pyarrow import compute, types
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import shorten
+from structsvm.common.files import plain_float, shorten
 from structsvm.common.tables.batches import Batch
 from structsvm.common.tables.ids import NAN, NO_ID, NUMBER, IdColumn, first_inexact
 from structsvm.common.tables.text import arrow_text, is_text
@@ -75,7 +75,7 @@ def number_of(word: str) -> float | None:
     if (truth := _TRUTH.get(word.lower())) is not None:
         return truth
     try:
-        value = math.nan if "_" in word or not word.isascii() else float(word)  # float() accepts 1_000, ١
+        value = plain_float(word)
     except ValueError:
         return None
     return None if math.isnan(value) else value
