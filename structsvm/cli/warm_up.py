@@ -90,6 +90,7 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
         # a grid of two values does not warn about its ends
         (structsvm.StructuralRankerCV("map", Cs=[0.1, 10.0], cv=2), dense, ""),
         *((structsvm.TreeRanker(n_leaves=n, **trees), dense, "") for n in (4, 80)),
+        (structsvm.TreeRanker(n_leaves=4, monotone_constraints=[1, -1, 0, 0], **trees), dense, ""),
         (structsvm.TreeRanker(n_leaves=4, solver="frank_wolfe", **trees), single, ""),
         (structsvm.TreeRanker(n_leaves=80, solver="one_slack", **trees), single, ""),
         (structsvm.OrdinalSVM(), dense, ""),
@@ -133,11 +134,11 @@ def _sets() -> None:
 
 def _clicks() -> None:
     cells = clicks.ClickCells.from_arrays(
-        [1] * 12, [5] * 6 + [6] * 6, [1, 1, 1, 2, 2, 2] * 2, [1, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0],
+        [1, 2, 1] * 4, [5] * 3 + [6] * 6 + [5] * 3, [1, 1, 1, 2, 2, 2] * 2, [1, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0],
         session=[1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6],
     )  # fmt: skip
     ranker = structsvm.ClickSVM(propensities=clicks.harvest(cells))
-    ranker.fit([[1.0], [0.0]], cells, qid=[1, 1], docid=[5, 6])
+    ranker.fit([[1.0], [0.0]] * 2, cells, qid=[1, 1, 2, 2], docid=[5, 6] * 2)
     clicks.trust_bias(cells)
     for model in (*labelled("structsvm.clicks", "abbreviation").values(), clicks.CascadeModel):
         model().fit(cells)
