@@ -115,10 +115,11 @@ def add_click(lead: Float, n_clicks: int, up: float, stay: float, down: float, p
 
 
 @kernel(inline="always")
-def take_result(lead: Float, n_clicks: int) -> tuple[float, float]:
-    """Return the probabilities that each of two rankers has more clicks, and reset the distribution."""
+def take_result(lead: Float, n_clicks: int, step: int) -> tuple[float, float]:
+    """Return the probabilities that each of two rankers has more clicks, and reset the distribution; ``step`` is 2 if
+    every document is of one of the two, so that differences are all even or all odd, otherwise 1."""
     middle, ahead, behind = len(lead) // 2, 0.0, 0.0
-    for c in range(1, n_clicks + 1):
+    for c in range(step - n_clicks % step, n_clicks + 1, step):
         ahead += lead[middle + c]
         behind += lead[middle - c]
         lead[middle + c] = lead[middle - c] = 0.0
@@ -144,7 +145,7 @@ def _credit(posterior: Float, clicked: NDArray[np.bool_], credit: Float, outcome
                         up, down = posterior[k, i, c], posterior[k, j, c]
                         add_click(lead, n_clicks, up, max(1.0 - up - down, 0.0), down, n_rankers == 2)
                         n_clicks += 1
-                ahead, behind = take_result(lead, n_clicks)
+                ahead, behind = take_result(lead, n_clicks, 1)
                 credit[k, i] += ahead
                 credit[k, j] += behind
                 outcome[k, pair] = ahead - behind

@@ -207,7 +207,7 @@ def probabilistic(
                 mass_b -= weight_b
             # credit: P(more clicks of a) - P(more clicks of b)
             if n_clicks > 0:
-                ahead, behind = take_result(lead, n_clicks)
+                ahead, behind = take_result(lead, n_clicks, 2)
                 value = ahead - behind
                 least = _EQUAL
                 if by_difference:
