@@ -119,7 +119,7 @@ def take_result(lead: Float, n_clicks: int, step: int) -> tuple[float, float]:
     """Return the probabilities that each of two rankers has more clicks, and reset the distribution; ``step`` is 2 if
     every document is of one of the two, so that differences are all even or all odd, otherwise 1."""
     middle, ahead, behind = len(lead) // 2, 0.0, 0.0
-    for c in range(step - n_clicks % step, n_clicks + 1, step):
+    for c in range(n_clicks, 0, -step):
         ahead += lead[middle + c]
         behind += lead[middle - c]
         lead[middle + c] = lead[middle - c] = 0.0
