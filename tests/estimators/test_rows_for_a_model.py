@@ -242,7 +242,7 @@ def check(name, model, content, X, numbers, a, b):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("n", [200, pytest.param(10_000, marks=LAW)])
+@pytest.mark.parametrize("n", [80, pytest.param(10_000, marks=LAW)])
 def test_all_functions_take_the_same_rows(models, n):
     accepted = 0
     for seed in range(n):
