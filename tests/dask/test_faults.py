@@ -30,12 +30,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def client(new_cluster):
-    with new_cluster(2) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def tables(frame, tmp_path_factory):
     """Write files that split queries."""
     folder = tmp_path_factory.mktemp("tables")
