@@ -126,8 +126,7 @@ def lightgbm_trees(X: Any, label: Any, group: Any, position: Any = None) -> Any:
     options = {"objective": "lambdarank", "num_leaves": 15, "verbose": -1, "seed": 0, "num_threads": 1}
     options["label_gain"] = list(range(32))
     dataset = lightgbm.Dataset(X, label, group=group, position=position)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return lightgbm.train(options, dataset, N_TREES)
 
 

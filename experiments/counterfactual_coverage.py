@@ -200,8 +200,7 @@ def evaluation(run: Experiment, data: QueryData) -> None:
 
 def estimated(log: ClickCells, query: Any, scores: Any, options: dict[str, Any]) -> Any:
     """Return the estimate for all queries of the log; the warning of trust bias is expected and ignored."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         known = np.isin(query, log.query_ids)
         rows = np.arange(query.size)[known]
         return evaluate_from_clicks(
@@ -336,8 +335,8 @@ def of_candidates(cells: ClickCells, new: Any, theta: Any) -> Any:
     """Return the estimate for all queries of the log."""
     query, document = (v.ravel() for v in np.indices(new.shape))
     known = np.isin(query, cells.query_ids)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of trust bias, by chance in one log of a hundred
+    # of trust bias, by chance in one log of a hundred
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         return evaluate_from_clicks(
             cells, query[known], document[known], new.ravel()[known], propensities=theta, k=K
         )

@@ -37,8 +37,7 @@ RANKERS = [
 @pytest.fixture
 def said():
     """Return the warnings of the test so far."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         yield caught
 
 

@@ -16,8 +16,7 @@ data = make_ranking(80, 20, 6, grades=2, noise=0.5, random_state=0)
 X = data.X * 10.0 ** np.array([-3, -2, -1, 0, 1, 2])  # features in different units
 train, test = data.qid < 40, data.qid >= 40
 scores = {}
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # unscaled features are intended
+with warnings.catch_warnings(action="ignore"):  # unscaled features are intended
     for scale in ("none", "minmax", "zscore", "query-minmax", "query-percentile"):
         model = StructuralRanker("map", C=1, scale=scale).fit(X[train], data.y[train], qid=data.qid[train])
         scores[scale] = model.score(X[test], data.y[test], qid=data.qid[test])

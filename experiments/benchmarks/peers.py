@@ -65,8 +65,7 @@ def main() -> None:
 
     def linear_svc(C: float) -> Callable[[], Any]:
         def run() -> Any:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the peer, which may not converge
+            with warnings.catch_warnings(action="ignore"):  # of the peer, which may not converge
                 model = LinearSVC(C=C, loss="hinge", fit_intercept=False, dual=True).fit(D, sign)
             return test.X @ model.coef_[0]
 
@@ -94,8 +93,7 @@ def main() -> None:
     quality: dict[str, float] = {}
     for _ in range(options.repeats):
         for name, run in methods.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
                 start = time.perf_counter()
                 scores = run()
                 times[name].append(time.perf_counter() - start)

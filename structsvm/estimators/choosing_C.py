@@ -192,8 +192,7 @@ def choose_C(
     values: Float | None = None
     fold = np.full(weights.shape[0], -1)
     number, idle = 0, set()
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", NothingLearnedWarning)
+    with warnings.catch_warnings(action="always", category=NothingLearnedWarning):
         show = warnings.showwarning
 
         def count(message: Any, category: Any, *where: Any) -> None:

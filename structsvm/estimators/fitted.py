@@ -162,8 +162,7 @@ class Saved:
 
         options: str = estimator_html_repr(self)
         if hasattr(self, "held_out_"):
-            with suppress(BadInput), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with suppress(BadInput), warnings.catch_warnings(action="ignore"):
                 options = self.estimate()._repr_html_() + options  # type: ignore[attr-defined]
         if not hasattr(self, "coef_"):
             return options

@@ -49,8 +49,7 @@ def _estimate(model: Any) -> str:
     if not hasattr(model, "estimate"):
         return "none; cross-validated models, such as StructuralRankerCV, have one"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             return repr(model.estimate())
     except BadInput as error:
         return f"none: {error}"

@@ -109,7 +109,6 @@ def _imputed(pipeline: object, A: Float, b: Float) -> Float:
 
 
 def _transform(step: Any, X: Float) -> Float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the artificial rows that this module passes
+    with warnings.catch_warnings(action="ignore"):  # about the artificial rows that this module passes
         out = step.transform(as_given(step, X))
     return np.asarray(out.toarray() if hasattr(out, "toarray") else out, dtype=np.float64)

@@ -64,8 +64,7 @@ def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorde
     zero, own = np.zeros(part.n_features), Recorder(C, max(options.tol, _ROUGH), part.n_features)
     at_zero = part.tangent(zero)
     own.n_passes += 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         fit = descend(part, C, zero, at_zero, own, options.max_passes)
     record.n_passes += math.ceil(fit.n_passes / _PARTS)
     return fit.w

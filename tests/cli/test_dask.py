@@ -7,6 +7,7 @@ import pytest
 
 import structsvm
 from structsvm.readers import make_ranking, read_parquet, write_store
+from tests.dask.conftest import cluster_of
 
 pytest.importorskip("distributed", reason="pip install '.[dask]'")
 
@@ -14,26 +15,8 @@ pytest.importorskip("distributed", reason="pip install '.[dask]'")
 @pytest.fixture(scope="module")
 def scheduler():
     """Yield the address of a cluster whose workers are threads of this process."""
-    import logging
-    import warnings
-
-    from distributed import LocalCluster
-
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cluster = LocalCluster(
-            processes=False,
-            n_workers=2,
-            threads_per_worker=1,
-            dashboard_address=":0",
-            protocol="tcp",
-            silence_logs=logging.CRITICAL,
-        )
-    yield cluster.scheduler_address
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cluster.close()
+    with cluster_of(2, processes=False, protocol="tcp") as client:
+        yield client.cluster.scheduler_address
 
 
 @pytest.fixture(autouse=True)

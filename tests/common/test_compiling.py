@@ -51,8 +51,7 @@ def test_listeners_are_told_once(state, tmp_path):
 
 
 def test_another_folder_or_none_is_named_once_per_process(state, tmp_path):
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as said:
         for place in (tmp_path, tmp_path, None):
             compiling.begun(place, usual=False)
             compiling.ended()

@@ -91,8 +91,7 @@ def test_where_numba_lacks_a_name_its_own_compilation_and_cache_are_used(room, r
     script = (
         HIDDEN.format(module=module, name=name)
         + """
-with warnings.catch_warnings(record=True) as said:
-    warnings.simplefilter("always")
+with warnings.catch_warnings(record=True, action="always") as said:
     from room.caller import shifted
 print(shifted(10), sum(shifted.stats.cache_hits.values()))
 print(len(said), *["kernels are compiled by numba.njit(cache=True)" in str(one.message) for one in said])

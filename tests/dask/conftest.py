@@ -17,8 +17,7 @@ def cluster_of(n_workers, **options):
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         cluster = LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
@@ -30,8 +29,7 @@ def cluster_of(n_workers, **options):
     try:
         yield client
     finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             client.close()
             cluster.close()
 

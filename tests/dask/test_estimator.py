@@ -364,8 +364,7 @@ def test_csr_blocks(client, data):
 def test_without_a_client_a_cluster_of_threads_serves(data):
     X, y, qid = (da.from_array(a, chunks=(720, *a.shape[1:])) for a in (data.X, data.y, data.qid))
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
         model = DaskStructuralRanker("map", C=1.0).fit(X, y, qid=qid)
     assert model.fit_.converged
 

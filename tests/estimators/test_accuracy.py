@@ -96,8 +96,7 @@ def test_few_relevant_documents_do_not_mean_chance(variant, C):
 
 def test_accuracy_svm_does_not_warn_if_it_predicts_some_relevant():
     X, y, qid, _ = one_relevant_of_fifteen()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert (AccuracySVM("acc2").fit(X, y, qid=qid).predict(X) > 0).any()
 
 

@@ -71,8 +71,7 @@ def test_estimators_choose_so(selection):
 def test_a_small_C_that_was_chosen_is_no_sign_that_nothing_was_learned():
     # any weight of the right sign is perfect
     data = make_ranking(30, 10, 1, grades=2, noise=0.0, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NothingLearnedWarning)
+    with warnings.catch_warnings(action="error", category=NothingLearnedWarning):
         model = StructuralRankerCV(Cs=[1e-5, 1.0], cv=3).fit(data.X, data.y, qid=data.qid)
         with pytest.raises(NothingLearnedWarning):
             StructuralRanker(C=1e-5).fit(data.X, data.y, qid=data.qid)

@@ -182,8 +182,7 @@ def test_scale_is_warned_of_once_a_fit(kind):
     ],
 )
 def test_scaled_similar_and_constant_features_are_not_warned_of(scale, factor):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SVMMap(scale=scale).fit(X * [1.0, factor], y, qid=qid)
 
 

@@ -57,8 +57,7 @@ def fitted():
         ),
     }
     made = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for name, (model, rows) in models.items():
             key = {"svmmap__qid": qid} if hasattr(model, "steps") else {"qid": qid}
             model.fit(rows, y, **key)

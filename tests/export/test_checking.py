@@ -95,8 +95,7 @@ def test_no_pair_is_reversed_without_a_warning(kind, to, linear):
     for seed in range(50):
         rng = np.random.default_rng(seed)
         model, X = random_trees(rng) if kind == "trees" else random_linear(rng, linear)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             try:
                 content = export_model(
                     model, to, engine_version=VERSIONS.get(to) if kind == "trees" else None
@@ -132,8 +131,7 @@ def test_an_unset_feature_goes_where_0_goes_or_a_missing_value():
     ):
         model = stump(0.5, missing)
         for to, score in (("elasticsearch", score_plugin), ("solr", score_solr)):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 content = export_model(model, to, unmatched=how)
             got = score(content, X, ["feature_1", "feature_2"], Target(to, ""))
             assert got.tolist() == [1, 3, expected], (missing, how, to)

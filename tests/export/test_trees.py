@@ -132,8 +132,7 @@ def test_engines_score_as_predict(plain, to):
 
 def said_of(model, to, names, **options):
     """Return the warnings of an export, and its content."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         content = export_model(model, to, feature_names=names, **options)
     return [str(warning.message) for warning in caught], content
 
@@ -280,8 +279,7 @@ def test_times_whose_spacing_in_float32_is_coarse_are_named(days, warned):
     rows = np.column_stack([times, rng.normal(size=1200)])
     labels = (rows[:, 0] > np.median(times)).astype(int)
     model = TreeRanker(n_trees=20, random_state=0).fit(rows, labels, qid=np.repeat(np.arange(40), 30))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         export_model(model, "opensearch", engine_version="3.8")
     assert any(str(one.message).startswith("feature_1: ") for one in caught) == warned
 
@@ -298,6 +296,5 @@ def test_attributes_of_type_double_are_named_by_the_check_of_xgboost():
     content = export_model(model, "xgboost")
     with pytest.warns(UserWarning, match="declare these attributes as float"):
         assert check_export(content, model, "xgboost", rows).n_reversed == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         check_export(content, model, "xgboost", rows.astype(np.float32))

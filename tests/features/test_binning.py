@@ -21,8 +21,7 @@ from tests.refusing import rejected, rejections
 
 @parametrize_with_checks([BinnedFeatures()])
 def test_scikit_learn_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         check(estimator)
 
 

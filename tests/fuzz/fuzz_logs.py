@@ -178,8 +178,7 @@ def learn(log: Any) -> None:
 def log(rng: random.Random, path: Path) -> bool:
     """Read one damaged log in every way; return whether it was accepted."""
     path.write_bytes(made(rng))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         return check(path, rng)
 
 

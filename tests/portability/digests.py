@@ -375,8 +375,7 @@ def of_process() -> Iterator[tuple[str, str]]:
     """Digest every case; those whose names are arguments, if there are any."""
     chosen = sys.argv[1:] or list(CASES)
     for name in chosen:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield name, digest(CASES[name]())
 
 

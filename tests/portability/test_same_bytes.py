@@ -48,8 +48,7 @@ THREADED = [name for name, case in DIGESTS.CASES.items() if "THREADS" in case.__
 )
 def test_this_processor(name, threads, monkeypatch):
     monkeypatch.setattr(DIGESTS, "THREADS", threads)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         assert DIGESTS.digest(DIGESTS.CASES[name]()) == WRITTEN[name], (
             "other bytes than were written; if the case itself has grown, as by another bandit, write them again: "
             "python tests/portability/digests.py > tests/portability/digests.json"

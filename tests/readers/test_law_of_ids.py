@@ -391,8 +391,8 @@ def check_numbers(seed, folder, n_doors):
 def test_the_same_rows_give_the_same_ids_through_every_door(tmp_path, check, seeds):
     model = StructuralRanker("roc").fit(pd.DataFrame({"x": [0.0, 1.0]}), [0, 1], qid=0)
     model.save(tmp_path / "m.npz")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # an id 'nan' among text; one row per query
+    # an id 'nan' among text; one row per query
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         for seed in seeds:
             check(seed, tmp_path)
 

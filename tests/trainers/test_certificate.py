@@ -52,8 +52,7 @@ def counted(**options):
 def test_a_pass_asks_for_every_query_once_and_has_one_entry(solver, max_passes):
     problem = counted()
     told = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         fit = train(problem, 10.0, solver=solver, tol=1e-4, max_passes=max_passes, callback=told.append)
     assert (problem.asked == fit.n_passes).all()
     assert [p.n_passes for p in fit.history] == list(range(1, fit.n_passes + 1))
@@ -84,8 +83,7 @@ def test_the_last_entry_is_the_result_for_an_oracle_that_forgets(solver):
     X, y, offsets = arrays(seed=1)
     for seed in range(30):
         separator = Forgetful(get_oracle("map").bind(y, offsets), seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             fit = train(RankingProblem(X, offsets, separator), 10.0, solver=solver, max_passes=3 + seed % 7)
         assert np.isfinite(fit.primal)
         assert fit.primal >= fit.dual * (1 - 1e-9)

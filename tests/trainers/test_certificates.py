@@ -82,8 +82,7 @@ def check_one(seed, signed=False):
     signs = np.random.default_rng([seed, 1]).integers(-1, 2, size=problem.n_features) * float(signed)
     state = Remembered(problem, C, signs if signed else None)
     tol = 10.0 ** rng.choice([-2, -3, -6])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         fit = frank_wolfe(
             problem, C, Options(tol=tol, max_passes=int(rng.integers(1, 25))), Start(kept={"dual": state})
         )

@@ -170,8 +170,7 @@ def test_certificates_are_never_wrong(penalty, seed):
             problem = make_problem(
                 ["map", "ndcg@5", "pairs", "mrr"][k], n_queries=12, seed=int(rng.integers(1000))
             )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
+            with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
                 sharp = train(problem, C, tol=1e-7, region=region, max_passes=300)
                 fit = train(problem, C, tol=1e-3, region=region, max_passes=int(rng.integers(1, 60)))
             assert violation(fit.w) <= 1e-9

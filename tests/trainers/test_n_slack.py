@@ -75,7 +75,6 @@ def test_tolerance_at_the_limit_of_rounding_ends():
 def test_bounds_do_not_cross_where_rounding_rules(scale):
     X, y, _ = multiclass(6, n=30)
     problem = hinges(X * scale, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         fit = n_slack(problem, 1.0, Options(max_passes=20))
     assert all(p.dual <= p.primal for p in fit.history)

@@ -19,8 +19,7 @@ def problem_of(loss, X=DATA.X, y=DATA.y):
 
 def nothing(problem, C=10.0, **options):
     """Return whether training warns; if so, the objective and its value at zero in the warning."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         fit = train(problem, C, **options)
     assert fit.converged
     said = [str(one.message) for one in caught if one.category is NothingLearnedWarning]

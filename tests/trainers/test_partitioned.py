@@ -348,8 +348,7 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
 
 def made_by(data, path, *, C=30.0, **options):
     """Write a checkpoint of a fit that is continued with the given options; return the gap."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return trained(data, [40, 60], C, checkpoint=path, **options).gap
 
 

@@ -232,8 +232,7 @@ def estimate_of_search(results: Results, baseline: Float | None = None) -> Estim
 
     values = crossed_by(column, fold, np.ones(fold.size))
     wider = WIDER if len(sizes) > 1 else 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the command itself warns about too few queries
+    with warnings.catch_warnings(action="ignore"):  # the command itself warns about too few queries
         return estimate_of(
             result_of(results.measures.choosing(methods[0].name), values), baseline=baseline, wider=wider
         )
