@@ -212,7 +212,8 @@ def test_a_database_that_fails_over_under_load(serve, tmp_path):
         served = serve(url, workers=2, options=options)
         served.create(window_s=1.5)
         served.create("p", engines={"prod": {"engine": "prod"}, "new": {"engine": "new"}})
-        wait_until(lambda: searched(served, "before")[1] == "interleaved")
+        # both processes have to know that the experiment runs
+        wait_until(lambda: {searched(served, f"before {k}")[1] for k in range(12)} == {"interleaved"})
         reasons = set()
         with Load(served) as load:
             for _ in range(3):
