@@ -160,9 +160,8 @@ def _check_ids(qid: Any, n_rows: int) -> tuple[NDArray[Any], Int | None]:
         raise BadInput("qid", f"expected one id per row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:
         numbers = np.asarray(ids.tolist())
-        sizes = (
-            numbers.dtype.kind in "iu" and numbers.sum() == n_rows
-        )  # perhaps group sizes, as LightGBM takes them
+        # perhaps group sizes, as LightGBM takes them
+        sizes = numbers.dtype.kind in "iu" and numbers.sum() == n_rows
         raise BadInput(
             "qid",
             f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}",
@@ -482,9 +481,8 @@ def choose_groups(offsets: Int, chosen: object) -> tuple[Int, Int, Any]:
     numbers = (np.flatnonzero(numbers) if numbers.dtype == np.bool_ else numbers).astype(np.int64)
     numbers = np.where(numbers < 0, numbers + offsets.shape[0] - 1, numbers)
     lengths = np.diff(offsets)[numbers]
-    if (
-        numbers.size and (np.diff(numbers) == 1).all()
-    ):  # consecutive groups: use a slice, which copies nothing
+    # consecutive groups: use a slice, which copies nothing
+    if numbers.size and (np.diff(numbers) == 1).all():
         rows: Any = slice(int(offsets[numbers[0]]), int(offsets[numbers[-1] + 1]))
     else:
         rows = rows_from(offsets[:-1][numbers], lengths)

@@ -159,9 +159,8 @@ def n_lines(path):
 
 def file_imports(path, tree, modules):
     """Yield the package's modules that a file imports anywhere; a name from a folder counts as its defining file."""
-    yield from by_name(
-        path, tree
-    )  # a folder among them is a registry, whose members may import its other files
+    # a folder among them is a registry, whose members may import its other files
+    yield from by_name(path, tree)
     for node in nodes(tree):
         if isinstance(node, ast.ImportFrom):
             homes_of = homes(node.module) if node.module in FOLDERS else {}

@@ -150,9 +150,8 @@ def test_formulas_can_be_shown():
         found += re.findall(r"\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+?)\$", text, flags=re.S)
     for block, inline in found:
         assert "<math" in math.tex2mathml((block or inline).strip(), as_block=bool(block))
-        assert not re.search(
-            r"\\[^\w\s]|^\s*[-+*] ", block or inline, re.M
-        )  # Markdown without mathematics changes these
+        # Markdown without mathematics changes these
+        assert not re.search(r"\\[^\w\s]|^\s*[-+*] ", block or inline, re.M)
     assert len(found) > 200
 
 

@@ -139,10 +139,8 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
     ``notice(workers)`` is called after each check of the cluster, and may return other futures to wait for.
     """
     pending = list(futures)
-    last, without = (
-        time.monotonic(),
-        None,
-    )  # time of the last finished future, and time since which there has been no worker
+    # time of the last finished future, and time since which there has been no worker
+    last, without = time.monotonic(), None
     while pending:
         n = len(pending)
         _nap(pending)

@@ -83,9 +83,8 @@ class Estimate(NamedTuple):
 
 def _nice(half: float) -> float:
     """Return the largest of 1, 2 and 5 times a power of ten below ``half``."""
-    power = float(
-        f"1e{int(f'{half:e}'.partition('e')[2])}"
-    )  # from the decimal form, which avoids rounding of a logarithm
+    # from the decimal form, which avoids rounding of a logarithm
+    power = float(f"1e{int(f'{half:e}'.partition('e')[2])}")
     return float(f"{next(f * power for f in (5, 2, 1, 0.5) if f * power < half):.1g}")
 
 

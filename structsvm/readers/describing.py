@@ -145,9 +145,8 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
         most = ", ".join(f"{names[j]} ({missing[j]})" for j in lacking[:5]) + ", ..." * (len(lacking) > 5)
         warnings.append(_says(len(lacking), "feature has", "features have", f"missing values: {most}"))
     counts = {"queries": data.n_queries, "rows": data.n_rows, "features": data.n_features}
-    if bool(
-        sparse.issparse(data.X)
-    ):  # bool() avoids a type guard that narrows X to a type without attributes
+    # bool() avoids a type guard that narrows X to a type without attributes
+    if bool(sparse.issparse(data.X)):
         counts["stored values"] = int(data.X.indptr[-1])
     counts |= {"shortest query": int(lengths.min()), "longest query": int(lengths.max())}
     if missing.any():

@@ -210,9 +210,8 @@ class BlockDual:
         theta = self._exact_step(self.anchor + total - self._point.total, gain)
         if theta > 0:
             self._alpha *= 1.0 - theta
-            cached = np.flatnonzero(
-                self._slots < self._alpha.shape[1]
-            )  # the slot after the last means the zero plane
+            # the slot after the last means the zero plane
+            cached = np.flatnonzero(self._slots < self._alpha.shape[1])
             self._alpha[cached, self._slots[cached]] += theta * self.cap[cached]
         self._sum()
         return slack, gain, total

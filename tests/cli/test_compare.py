@@ -202,9 +202,8 @@ def test_an_interrupted_study_goes_on_from_its_folder(rows, cli, monkeypatch):
     """The folds are drawn by the seed, so that a file sorted by difficulty has representative ones."""
     from structsvm.cli.studies.folds import find_folds, results
 
-    assert (
-        np.std([np.mean(fold.test.queries) for fold in find_folds(rows, n_folds=3)]) < 5
-    )  # 10 in the file's order
+    # 10 in the file's order
+    assert np.std([np.mean(fold.test.queries) for fold in find_folds(rows, n_folds=3)]) < 5
     compute, command = results._compute, f"compare {rows} --C 0.1 {THREE} --method map,roc --jobs 1"
 
     def once(*arguments):

@@ -91,9 +91,8 @@ def test_an_export_is_checked(cli, shop, to):
     assert "gaps.csv: largest difference" in cli.err
     assert "of the range, 0 of" in cli.err
     shop[["price", "title", "bm25"]].to_csv("bare.csv", index=False)
-    cli(
-        f"export trees.npz --to {to} -o model.json --check bare.csv"
-    )  # scores need neither labels nor queries
+    # scores need neither labels nor queries
+    cli(f"export trees.npz --to {to} -o model.json --check bare.csv")
     assert "bare.csv: largest difference" in cli.err
     options = "--unmatched price=zero,title=zero -o model.json --check rows.csv"
     cli(f"export trees.npz --to {to} {options}")

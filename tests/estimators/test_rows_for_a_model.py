@@ -224,9 +224,8 @@ def check(name, model, content, X, numbers, a, b):
     scale = np.abs(scores).max() + 1e-9
     assert results["score_difference"] == pytest.approx(scores[a] - scores[b], abs=1e-6 * scale)
     assert results["importance"] == evaluate("roc", Y, scores, qid=0).mean
-    assert (
-        not results.get("check_export", 0.0) >= 1e-5
-    )  # NaN: the format lacks the values that a pipeline imputes
+    # NaN: the format lacks the values that a pipeline imputes
+    assert not results.get("check_export", 0.0) >= 1e-5
     if not pipeline:
         assert results["rank"].tolist() == (1 + np.argsort(np.argsort(-scores, kind="stable"))).tolist()
         assert results["score"] == evaluate("map", Y, scores, qid=0, ties="average").mean

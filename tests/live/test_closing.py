@@ -136,9 +136,8 @@ def test_the_lease_runs_out(opened):
 
 def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
     """The kill is reported to Prometheus and in the log."""
-    monkeypatch.setattr(
-        "structsvm.live.experiment.upkeep._WATCH_S", math.inf
-    )  # the test itself calls what it delays
+    # the test itself calls what it delays
+    monkeypatch.setattr("structsvm.live.experiment.upkeep._WATCH_S", math.inf)
     figure = 'structsvm_live_alarm{experiment="e",guardrail="first_place"} '
     client.create(length=4, guardrails={"on_alarm": "kill", "alpha": 0.5})
     # a draw that always puts production first

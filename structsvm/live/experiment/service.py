@@ -230,9 +230,8 @@ class Service:
                 token.impression,
                 place,
                 event.get("action", "click"),
-                max(
-                    now, token.shown_at
-                ),  # the clocks of two machines may differ, but no click precedes its list
+                # the clocks of two machines may differ, but no click precedes its list
+                max(now, token.shown_at),
                 None if dwell is None else float(dwell),
                 token.shown_at,
                 token.shown_at + self.registry.by_id[token.experiment].row.window_ms,

@@ -26,9 +26,8 @@ experiments = sa.Table(
     sa.Column("salt", sa.LargeBinary, nullable=False),  # salt of ids and random draws
     sa.Column("unit_key", sa.LargeBinary),  # key of hashed units; deleted when the experiment stops
     sa.Column("created_at", _big, nullable=False),
-    sa.Column(
-        "settled", sa.SmallInteger, nullable=False, server_default="0"
-    ),  # 1 if the closer has nothing left to do
+    # 1 if the closer has nothing left to do
+    sa.Column("settled", sa.SmallInteger, nullable=False, server_default="0"),
     sa.UniqueConstraint("key", "revision"),
 )
 
@@ -57,9 +56,8 @@ impressions = sa.Table(
     sa.Column("query", sa.Text),
     sa.Column("elapsed_ms", sa.Integer),
     sa.Column("chance", sa.Double),  # probability, when shown, that its unit takes part
-    sa.Column(
-        "epoch", sa.Integer, nullable=False, server_default="0"
-    ),  # number of earlier changes of the share
+    # number of earlier changes of the share
+    sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),
     sa.Index("impressions_of", "experiment", "seq"),
 )
 
