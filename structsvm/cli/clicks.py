@@ -94,7 +94,7 @@ def describe(
     fitted = models and cells.sessions is not None and cells.n_clicks
     classes = labelled("structsvm.clicks", "abbreviation").values() if fitted else ()
     qualities = [(model.__name__, clicks.held_out_quality(model(), cells)) for model in classes]
-    shows, taps = cells.per_position()
+    shows, taps, _ = cells.per_position()
     record = {
         "queries": cells.n_queries,
         "documents": cells.n_rows,

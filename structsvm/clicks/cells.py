@@ -270,11 +270,11 @@ class ClickCells:
         """Cells ``row_offsets[r]:row_offsets[r + 1]`` belong to row ``r``."""
         return np.searchsorted(self.row, np.arange(self.n_rows + 1)).astype(np.int64)
 
-    def per_position(self) -> tuple[Int, Int]:
-        """Return shows and clicks at each position from 1 to the last."""
+    def per_position(self) -> tuple[Int, Int, Float]:
+        """Return shows, clicks and click-through (0 without shows) at each position from 1 to the last."""
         size = self.n_positions
         shows, clicks = (np.bincount(self.position - 1, v, size) for v in (self.shows, self.clicks))
-        return shows.astype(np.int64), clicks.astype(np.int64)
+        return shows.astype(np.int64), clicks.astype(np.int64), clicks / np.maximum(shows, 1)
 
     def per_row(self, values: ArrayLike) -> Float:
         """Return the sums of one value per cell over the cells of each row."""

@@ -177,9 +177,7 @@ Judged = tuple[Float, Float, Float]
 
 
 def _coec(cells: ClickCells, propensities: object, level: float) -> Judged:
-    shown, clicked = cells.per_position()
-    rate = np.divide(clicked, shown, out=np.zeros(shown.shape[0]), where=shown > 0)
-    return _over_expected(cells, rate[cells.position - 1], level)
+    return _over_expected(cells, cells.per_position()[2][cells.position - 1], level)
 
 
 def _ips(cells: ClickCells, propensities: object, level: float) -> Judged:

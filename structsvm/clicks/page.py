@@ -81,8 +81,7 @@ def _columns(*names: str, text: int = 1) -> list[pages.Column]:
 
 def _positions(cells: ClickCells, propensities: Propensities | None) -> dict[str, Any]:
     """Return charts of the click-through by position, and of the propensities if there are any."""
-    shows, clicks = cells.per_position()
-    rate = np.divide(clicks, shows, out=np.zeros(shows.shape[0]), where=shows > 0)
+    shows, clicks, rate = cells.per_position()
     positions = list(range(1, shows.shape[0] + 1))
     rows = [
         [str(k), f"{n:,}", f"{c:,}", f"{r:.4f}"]

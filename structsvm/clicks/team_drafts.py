@@ -138,10 +138,7 @@ def read_team_draft_table(table: object, *, columns: Mapping[str, str] | None = 
         name, hit, about = rows[k]
         shown.setdefault(name, []).append(hit)
         who.setdefault(name, about)
-    teams = _teams(shown)
-    if len(teams) < 2:
-        raise BadInput("team", f"expected at least two teams, got {teams or 'none'}", dropped.said())
-    if all(hit.clicked for hits in shown.values() for hit in hits):
+    if shown and all(hit.clicked for hits in shown.values() for hit in hits):
         raise BadInput(
             "clicked",
             f"expected rows without a click, too, got clicks in all {sum(map(len, shown.values())):,} rows",
@@ -151,7 +148,7 @@ def read_team_draft_table(table: object, *, columns: Mapping[str, str] | None = 
     def clicks(name: object, order: _Order) -> Iterable[Click]:
         return (Click(k) for k, hit in enumerate(order.values(), 1) if hit.clicked)
 
-    return _drafted("team", shown, teams, clicks, who, dropped)
+    return _drafted("team", "at least two teams", shown, clicks, who, dropped)
 
 
 def read_team_draft_ubi(
@@ -245,44 +242,38 @@ def read_team_draft_ubi(
         action, query_id, hit, about = events[k]
         kinds[action].setdefault(query_id, []).append(hit)
         who.setdefault(query_id, about)
-    teams = _teams(shown)
-    if len(teams) < 2:
-        raise BadInput(
-            str(path),
-            f"expected impressions of at least two search configurations, got {teams or 'none'}",
-            "; ".join(
-                filter(None, (f"name their attribute if it is none of {', '.join(names)}", dropped.said()))
-            ),
-        )
     for query_id in who:
         who[query_id]["query"] = texts.get(query_id)
 
     def clicks_of(query_id: str, order: _Order) -> Iterable[Click]:
         return filter(None, (_click(hit, order, dropped) for hit in clicked.pop(query_id, [])))
 
-    log = _drafted(str(path), shown, teams, clicks_of, who, dropped)
+    expected = (
+        f"impressions of at least two search configurations, in one of the attributes {', '.join(names)}"
+    )
+    log = _drafted(str(path), expected, shown, clicks_of, who, dropped)
     for query_id, hits in clicked.items():
         problem = "that is not a team draft" if query_id in shown else "without impressions"
         dropped.count(f"click on a list {problem}", len(hits))
     return log
 
 
-def _teams(shown: Mapping[Any, list[_Hit]]) -> list[str]:
-    return sorted({hit.team for hits in shown.values() for hit in hits if hit.team is not None})
-
-
 def _drafted(
     source: str,
+    several: str,
     shown: Mapping[Any, list[_Hit]],
-    teams: list[str],
     clicks: Callable[[Any, _Order], Iterable[Click]],
     who: Mapping[Any, Mapping[str, Any]],
     dropped: Dropped,
 ) -> TeamDraftLog:
     """Return the log of the lists in which every ranker picks once before any ranker picks again.
 
-    Raise if the lists belong to several experiments: most lists lack a ranker, or some rankers never share a list.
+    Raise if there are not ``several`` teams, or if the lists belong to several experiments: most lists lack a ranker,
+    or some rankers never share a list.
     """
+    teams = sorted({hit.team for hits in shown.values() for hit in hits if hit.team is not None})
+    if len(teams) < 2:
+        raise BadInput(source, f"expected {several}, got {teams or 'none'}", dropped.said())
     lists: list[Impression] = []
     rankers: Counter[tuple[int, ...]] = Counter()
     for name, hits in shown.items():

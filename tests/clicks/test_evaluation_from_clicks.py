@@ -368,7 +368,7 @@ def test_the_unseen_is_told_and_refused():
 
 def test_judgments_by_definition(simulated_log, tmp_path):
     cells, truth = simulated_log(np.random.default_rng(2), 2000, THETA, n_queries=5, n_documents=6)
-    shown, clicked = cells.per_position()
+    shown, clicked, _ = cells.per_position()
     coec, ips, sdbn = (judgments(cells, m, propensities=THETA) for m in ("coec", "ips", "sdbn"))
     for r in range(cells.n_rows):
         mine = cells.row == r

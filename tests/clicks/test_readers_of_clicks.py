@@ -465,11 +465,11 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
     path = tmp_path / "t.csv"
     path.write_text(HEAD + "".join(halves if zero_first else halves[::-1]))
     refused("first_position: expected 0 or 1, as position 0 occurs in some, but not all", read_table, path)
-    shows, clicks = read_table(path, first_position=0).per_position()
+    shows, clicks, _ = read_table(path, first_position=0).per_position()
     assert shows.tolist() == [2, *[0] * (int(second) - 1), 2]
     assert clicks.tolist() == [1, *[0] * (int(second) - 1), 1]
     path.write_text(HEAD + halves[1] * 2)
-    shows, _ = read_table(path).per_position()  # no position 0 anywhere: from 1
+    shows, *_ = read_table(path).per_position()  # no position 0 anywhere: from 1
     assert shows.tolist() == [*[0] * (int(second) - 1), 4]
 
 

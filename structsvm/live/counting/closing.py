@@ -159,11 +159,19 @@ class Counts:
                     # the time of the last impression of the batch in which the decision was made
                     self.decided_at = part[-1][0].shown_at
                 if self.running.n_impressions == following:
-                    points = [
-                        dict(zip(("mean", "lower", "upper", "p"), one, strict=True))
-                        for one in self.running.sequences()
-                    ]
-                    snapshot = {"n": following, "at": part[-1][0].shown_at, "pairs": points}
+                    snapshot = {
+                        "n": following,
+                        "at": part[-1][0].shown_at,
+                        "pairs": [
+                            {
+                                "mean": pair.mean,
+                                "lower": pair.always_valid_lower,
+                                "upper": pair.always_valid_upper,
+                                "p": pair.always_valid_p_value,
+                            }
+                            for pair in self.running.analysis().pairs
+                        ],
+                    }
                     snapshots.append((following, json.dumps(snapshot, separators=(",", ":"))))
         self.watches.look(guardrails)
         return snapshots

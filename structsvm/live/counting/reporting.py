@@ -123,9 +123,9 @@ def _verdict(counts: Counts, figures: dict[str, Any]) -> Verdict:
         return Verdict(
             counts.winner, f"{counts.winner} wins: decided after {at:,} impressions {how}.", decision["p"], at
         )
-    level = all(pair["mean"] == 0 for pair in figures["pairs"])
     sentence = f"Not decided after {n:,} impression{'s' * (n > 1)}: "
-    sentence += "no ranker is ahead" if level else f"{figures['leader']} is ahead"
+    differ = any(pair["mean"] for pair in figures["pairs"])
+    sentence += f"{figures['leader']} is ahead" if differ else "no ranker is ahead"
     needed = max(pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"])
     if not math.isinf(needed):
         sentence += f"; at this rate, a decision is expected after about {math.ceil(max(needed, n + 1)):,}"

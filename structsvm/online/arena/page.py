@@ -12,7 +12,7 @@ _ELO = 173.71779276130073  # 400 / ln 10
 _MOST_DRAWN = 30
 """Largest number of models in a figure, and in the table of pairs."""
 
-_JUDGES = ("judge", "votes", "kappa with others", "same winner in both orders")
+_JUDGES = ("judge", "votes", "kappa with others, 95 % at one look", "same winner in both orders")
 
 _LEFT = [False] * 4
 """Both tables for the terminal have four columns of text."""
@@ -45,12 +45,13 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
 
 def _judges(result: Arena) -> list[list[str]]:
     """Return the table of the judges."""
-
-    def text(value: float | None, form: str) -> str:
-        return "" if value is None else format(value, form)
-
     return [
-        [one.judge, f"{one.n_votes:,}", text(one.kappa, "+.2f"), text(one.consistency, ".0%")]
+        [
+            one.judge,
+            f"{one.n_votes:,}",
+            "" if math.isnan(one.kappa) else _with_ends(one.kappa, one.lower, one.upper),
+            "" if math.isnan(one.consistency) else f"{one.consistency:.0%}",
+        ]
         for one in result.judges
     ]
 
@@ -68,9 +69,13 @@ def notes(result: Arena) -> list[str]:
 
 def strength_text(row: dict[str, Any], elo: float | None = None) -> str:
     """Return a strength with its interval and, with the base ``elo``, the Elo rating."""
-    ends = [f"{row[end]:+z.2f}" if math.isfinite(row[end]) else "?" for end in ("lower", "upper")]
-    text = f"{row['strength']:+z.2f} [{', '.join(ends)}]"
+    text = _with_ends(row["strength"], row["lower"], row["upper"])
     return text if elo is None else f"{text}, {elo + _ELO * row['strength']:.0f}"
+
+
+def _with_ends(value: float, *ends: float) -> str:
+    """Return a number with the ends of its interval, ``?`` if they are unknown or infinite."""
+    return f"{value:+z.2f} [{', '.join(f'{end:+z.2f}' if math.isfinite(end) else '?' for end in ends)}]"
 
 
 def rank_text(row: dict[str, Any]) -> str:
@@ -146,7 +151,9 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
     if result.judges:
         columns = [pages.Column(title, numeric=k > 0) for k, title in enumerate(_JUDGES)]
-        caption = "Cohen's kappa: 0 for agreement by chance, 1 for equal votes"
+        caption = (
+            "Cohen's kappa with a 95 % interval for one look: 0 for agreement by chance, 1 for equal votes"
+        )
         sections.append(pages.section("Judges", pages.table(columns, _judges(result), caption=caption)))
     votes, verdict, order = summary(result, elo=elo)[:3]
     lead = f"{verdict}. {votes}. {order[0].upper()}{order[1:]}."

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_positive
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import log
-from structsvm.online.evidence.always_valid import counted_sequence, log_capitals
+from structsvm.online.evidence.always_valid import log_capitals
 from structsvm.online.evidence.bets import evidence_path, p_value_of_best, thresholds
 from structsvm.online.impressions.shown import Shown
 from structsvm.online.interleaving.by_name import NAMES, interleaver
 from structsvm.online.interleaving.crediting import credit_lists, differences
 from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, corrected
 from structsvm.online.statistics.credited_log import CreditedLog
-from structsvm.online.statistics.significance import CORRECTIONS, drawn_signs, sign_generator
+from structsvm.online.statistics.significance import drawn_signs, sign_generator
 from structsvm.protocols import Float
 
 VERSION = 1
@@ -80,17 +80,6 @@ class RunningStatistics:
     def bound(self) -> float:
         """Bound of the statistic of an impression, known in advance."""
         return self._interleaver.bound(self.length, len(self.rankers))
-
-    def sequences(self) -> list[tuple[float, float, float, float]]:
-        """Return mean, always-valid interval and corrected p-value of each pair, as in :meth:`analysis`."""
-        sequences = []
-        bound = self._largest
-        for pair in self._pairs:
-            values, counts = _table(pair.cells)
-            lower, upper, p = counted_sequence(values / bound, counts, self.alpha)
-            sequences.append((dot(values, counts) / int(counts.sum()), bound * lower, bound * upper, p))
-        corrected = CORRECTIONS["holm"]([one[3] for one in sequences]).tolist()
-        return [(*one[:3], p) for one, p in zip(sequences, corrected, strict=True)]
 
     def add(
         self, records: Sequence[Shown], places: Sequence[Sequence[int]], names: Sequence[str] = ()

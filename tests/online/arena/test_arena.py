@@ -3,9 +3,12 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from sklearn.metrics import cohen_kappa_score
 
 from structsvm.online.arena import Votes, add_models, arena, bandit_of, next_pairs
 from structsvm.online.arena.page import summary
@@ -172,36 +175,36 @@ def test_equal_models_are_rarely_told_apart_at_any_look(k: int, ties: float) -> 
 # --- dependent votes
 
 
-def test_adjacent_votes_on_one_question_are_one_outcome() -> None:
-    found = comparisons(votes_of("ab1 ab1 ab0 ab1 ab1 ab0", question=[0, 0, 0, 0, 0, 1]), "random")
-    assert found.share.tolist() == [0.8]  # the last question is still open
-    assert (found.waiting, found.repeated, found.at.tolist()) == (1, 0, [6])
-
-
-def test_a_question_that_comes_again_is_left_out() -> None:
-    found = comparisons(votes_of("ab1 ab0 ab1 ab1 ac1", question=[0, 1, 0, 2, 2]), "random")
-    assert found.share.tolist() == [1.0, 0.0, 1.0]
-    assert (found.repeated, found.waiting) == (1, 1)
-
-
-def test_votes_without_questions_count_one_by_one() -> None:
-    found = comparisons(votes_of("ab1 ba1 ba="), "random")
-    assert (found.share.tolist(), found.at.tolist()) == ([1.0, 0.0, 0.5], [1, 2, 3])
-
-
-def test_matched_votes_pair_the_kth_of_either_order() -> None:
-    # in order of showing: ab 1, 0, 1; ba 1 (b won), 0
-    found = comparisons(votes_of("ab1 ab0 ba1 ac1 ba0 ab1"), "matched")
-    assert found.first.tolist() == [0, 0]
-    assert found.share.tolist() == [0.5, 0.5]
-    assert found.at.tolist() == [3, 5]
-    assert found.waiting == 2
-    # means of questions; in the order in which they were completed
-    found = comparisons(
-        votes_of("bc1 cb1 ab1 ab1 ba0 ba1 ba1 ac1", question=[0, 1, 2, 2, 3, 3, 3, 4]), "matched"
-    )
-    assert (found.first.tolist(), found.second.tolist(), found.at.tolist()) == ([1, 0], [2, 1], [3, 8])
-    assert found.share.tolist() == pytest.approx([1 / 2, (1 + 1 / 3) / 2])
+@pytest.mark.parametrize(
+    ("rows", "question", "order", "pairs", "share", "at", "left_out"),
+    [
+        # adjacent votes on a question are one outcome; the last question is still open
+        ("ab1 ab1 ab0 ab1 ab1 ab0", [0, 0, 0, 0, 0, 1], "random", ["ab"], [0.8], [6], (1, 0)),
+        # a question that comes again is left out
+        ("ab1 ab0 ab1 ab1 ac1", [0, 1, 0, 2, 2], "random", ["ab"] * 3, [1.0, 0.0, 1.0], [2, 3, 5], (1, 1)),
+        ("ab1 ba1 ba=", None, "random", ["ab"] * 3, [1.0, 0.0, 0.5], [1, 2, 3], (0, 0)),
+        # the k-th of either order; in order of showing: ab 1, 0, 1; ba 1 (b won), 0
+        ("ab1 ab0 ba1 ac1 ba0 ab1", None, "matched", ["ab"] * 2, [0.5, 0.5], [3, 5], (2, 0)),
+        # means of questions, in the order in which they were completed
+        (
+            "bc1 cb1 ab1 ab1 ba0 ba1 ba1 ac1",
+            [0, 1, 2, 2, 3, 3, 3, 4],
+            "matched",
+            ["bc", "ab"],
+            [1 / 2, (1 + 1 / 3) / 2],
+            [3, 8],
+            (1, 0),
+        ),
+    ],
+)
+def test_comparisons_by_hand(rows, question, order, pairs, share, at, left_out) -> None:
+    votes = votes_of(rows, **({} if question is None else {"question": question}))
+    found = comparisons(votes, order)
+    assert [
+        votes.models[i] + votes.models[j] for i, j in zip(found.first, found.second, strict=True)
+    ] == pairs
+    assert found.share.tolist() == pytest.approx(share)
+    assert (found.at.tolist(), (found.waiting, found.repeated)) == (at, left_out)
 
 
 def test_what_always_wins_when_shown_first_is_no_evidence() -> None:
@@ -536,23 +539,31 @@ def test_an_advantage_of_the_first_shown_does_not_choose_the_leader() -> None:
     assert bandit_of(votes, order="matched").best() == 1
 
 
-def test_agreement_of_judges_is_cohens_kappa_and_the_same_winner_in_both_orders() -> None:
-    rng, n = np.random.default_rng(0), 60
-    truth = rng.integers(2, size=n)
-    other = np.where(rng.random(n) < 0.2, 1 - truth, truth)
-    # judge 0 votes in both orders, and for the first shown on the first 15 questions; judge 1 in one order
-    swapped = np.where(np.arange(n) < 15, 1, 1 - truth)
-    zero, one = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.int64)
-    first, second = np.concatenate([zero, one, zero]), np.concatenate([one, zero, one])
-    share = np.concatenate([truth, swapped, other]).astype(float)
-    judge, question = np.concatenate([zero, zero, one]), np.tile(np.arange(n), 3)
-    found = arena(Votes(["a", "b"], first, second, share, question, judge, judges=("j", "k"))).judges
-    assert [(one.judge, one.n_votes) for one in found] == [("j", 120), ("k", 60)]
-    same = truth == 1 - swapped
-    assert found[0].consistency == pytest.approx(same.mean())
-    assert found[1].consistency is None
-    mine, theirs = np.where(same, truth * 2 - 1, 0), other * 2 - 1
-    agree = (mine == theirs).mean()
-    chance = sum((mine == c).mean() * (theirs == c).mean() for c in (-1, 0, 1))
-    assert found[0].kappa == pytest.approx((agree - chance) / (1 - chance))
-    assert found[1].kappa == pytest.approx(found[0].kappa)
+def test_agreement_of_judges_is_cohens_kappa_in_both_directions_and_the_same_winner_in_both_orders() -> None:
+    def kappa(pairs: Any) -> float:
+        mine, theirs = np.array(list(pairs)).reshape(-1, 2).T
+        return float(cohen_kappa_score(np.append(mine, -mine), np.append(theirs, -theirs)))
+
+    for seed, n_questions in product(range(3), (6, 16)):
+        rng, n = np.random.default_rng(seed), 120
+        i, q, judge = rng.integers(3, size=n), rng.integers(n_questions, size=n), rng.integers(3, size=n)
+        j, share = (i + rng.integers(1, 3, size=n)) % 3, rng.choice([0, 0.5, 0.7, 1], size=n)
+        seen: dict[tuple[int, ...], dict[bool, int]] = {}
+        for a, b, x, key in zip(i, j, np.sign(share - 0.5), zip(judge, q, i + j, strict=True), strict=True):
+            seen.setdefault(key, {}).setdefault(a < b, x if a < b else -x)
+        won = {key: np.sign(sum(both.values())) for key, both in seen.items()}
+        for shift, (own, known) in product(range(3), enumerate("jkl")):
+            twice = [
+                len(set(both.values())) == 1 for key, both in seen.items() if key[0] == own and len(both) > 1
+            ]
+            pairs = [
+                (k[1], (won[k], won[o])) for k in won for o in won if k[0] == own != o[0] and k[1:] == o[1:]
+            ]
+            asked, value = {question for question, _ in pairs}, kappa(pair for _, pair in pairs)
+            left_out = [kappa(pair for question, pair in pairs if question != out) for out in asked]
+            half = 1.96 * np.sqrt((len(asked) - 1) * np.var(left_out)) if len(asked) >= 10 else np.nan
+            votes = Votes([*"abc"], (i + shift) % 3, (j + shift) % 3, share, q, judge, judges=(*"jkl",))
+            one = arena(votes, order="random").judges[own]
+            assert (one.judge, one.n_votes) == (known, (judge == own).sum())
+            found = one.kappa, one.lower, one.upper, one.consistency
+            assert_allclose(found, (value, value - half, value + half, np.mean(twice)), rtol=1e-4)
