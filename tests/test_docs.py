@@ -130,6 +130,11 @@ def test_names_to_choose_by_are_listed(reference, monkeypatch):
     for columns, rows in tables.values():
         assert rows
         assert all(len(row) == len(columns) and all(row) for row in rows)
+    described = (
+        *structsvm.trainers.fit_path.__doc__.split("Parameters\n"),
+        structsvm.trainers.Fit.__doc__,
+    )
+    assert [row[0] for row in tables["Trainers"][1] for text in described if row[0] not in text] == []
     monkeypatch.delattr(RUCB, "assumes")
     with pytest.raises(TypeError, match="RUCB: expected a class attribute assumes"):
         reference.tables()

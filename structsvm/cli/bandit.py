@@ -237,7 +237,7 @@ def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[An
         if len(set(widths.values())) > 1:
             found = ", ".join(f"{name} with {n}" for name, n in widths.items())
             raise BadInput("--model", f"expected models trained on the same features, got {found}")
-        rows = table.read(path, n_features=None if path.is_dir() else loaded[0].n_features_in_)
+        rows = table.read(path, n_features=loaded[0].n_features_in_)
         rows = by_name(rows, getattr(loaded[0], "feature_names_in_", None), path)
         return rows, loaded, [model.stem for model in models]
     from structsvm.online.simulation.letor_world import informative_features

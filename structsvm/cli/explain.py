@@ -1,18 +1,22 @@
 """``structsvm explain``: why a model ranks a document above another."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from structsvm.cli import paths
-from structsvm.cli.files import Data, Table, load_ranker, predicted, read_for_model, with_medians
+from structsvm.cli.files import Data, Table, fill_of, kept_medians, load_ranker, predicted, read_for_model
 from structsvm.cli.options import AsJson
 from structsvm.cli.terminal import emit, table_lines
 from structsvm.common.checks import BadInput
 from structsvm.common.user_warnings import ordered_columns
+
+if TYPE_CHECKING:
+    from structsvm.protocols import Float
+    from structsvm.queries import QueryData
 
 
 def explain(
@@ -28,16 +32,19 @@ def explain(
     """Explain why document A of a query is above or below B: what each feature adds to the difference of their scores.
 
     The terms add up to the difference. For trees they are Shapley values. If the model scales within queries, a term
-    is the weight times the difference of the scaled values; a and b are the values of DATA.
+    is the weight times the difference of the scaled values; a and b are the values of DATA, or the numbers that
+    replace missing values, which are marked as filled.
     """
     from structsvm.export.terms import score_difference
+    from structsvm.features.scaling import filled
 
     ranker = load_ranker(model)
-    rows = read_rows(data, columns, ranker)
+    rows, fill = read_rows(data, columns, ranker)
     ids = [str(one) for one in rows.query_ids]
     if query not in ids:
         raise BadInput(f"--query {query}", f"expected a query of {data}, such as {ids[0]}")
-    here = rows.select([ids.index(query)])
+    unfilled = rows.select([ids.index(query)])
+    here = filled(unfilled, fill)
     scores = predicted(ranker, here, data)
     order = np.argsort(-scores, kind="stable")
     documents = [] if here.docid is None else [str(one) for one in here.docid]
@@ -54,30 +61,51 @@ def explain(
     with ordered_columns():
         terms = score_difference(ranker, here.X, i, j)
     at = {name: k for k, name in enumerate(feature_names(ranker))}
+    replaced = np.isnan(unfilled.X) & ~np.isnan(here.X)
     table: list[dict[str, Any]] = [
-        {"feature": name, "adds": value, "a": float(here.X[i, at[name]]), "b": float(here.X[j, at[name]])}
+        {
+            "feature": name,
+            "adds": value,
+            "a": float(here.X[i, at[name]]),
+            "b": float(here.X[j, at[name]]),
+            "filled": [key for key, row in (("a", i), ("b", j)) if replaced[row, at[name]]],
+        }
         for name, value in terms
         if value or len(terms) < 10
     ]
     above = "above" if scores[i] > scores[j] else "below" if scores[i] < scores[j] else "level with"
     a, b = (documents[i], documents[j]) if documents else (a, b)
     verdict = f"{a} ({scores[i]:.6g}) is {above} {b} ({scores[j]:.6g}) by {abs(scores[i] - scores[j]):.6g}"
-    emit([verdict, *feature_lines(table)], {"a": scores[i], "b": scores[j], "terms": table}, as_json)
+    emit(
+        [verdict, *feature_lines(table, ("adds", "a", "b"))],
+        {"a": scores[i], "b": scores[j], "terms": table},
+        as_json,
+    )
 
 
-def feature_lines(table: list[dict[str, Any]]) -> Iterator[str]:
+def feature_lines(table: list[dict[str, Any]], names: Sequence[str]) -> Iterator[str]:
+    """Return the lines of a table with one row per feature and the numeric columns ``names``."""
     from structsvm.plots.pages import columns
 
-    names = list(table[0])
-    rows = [[str(one["feature"]), *(f"{one[name]:.6g}" for name in names[1:])] for one in table]
-    return table_lines(columns(names[0], numbers=names[1:]), rows)
+    rows = [
+        [
+            str(one["feature"]),
+            *(f"{one[name]:.6g}" + " (filled)" * (name in one.get("filled", ())) for name in names),
+        ]
+        for one in table
+    ]
+    return table_lines(columns("feature", numbers=names), rows)
 
 
-def read_rows(path: Path, columns: Table, ranker: Any) -> Any:
-    source = paths.source_at(path)
-    return with_medians(
-        read_for_model(source, columns, ranker, sparse=None if source.is_table else False), ranker
-    )
+def read_rows(path: Path, columns: Table, ranker: Any) -> "tuple[QueryData, Float]":
+    """Return dense rows with NaN for missing features, and the numbers that replace NaN, which are NaN if nothing
+    does."""
+    fill = fill_of(ranker, columns)
+    rows = read_for_model(path, columns, ranker, fill=None if fill is None else "keep", sparse=False)
+    if hasattr(rows.X, "toarray"):  # a sparse store
+        rows = replace(rows, X=rows.X.toarray())
+    values = kept_medians(ranker) if fill == "keep" else fill
+    return rows, np.full(rows.n_features, np.nan if values is None else values)
 
 
 def feature_names(ranker: Any) -> list[str]:

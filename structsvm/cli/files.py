@@ -156,16 +156,16 @@ def read_data(
     queries: bool = True,
     **options: object,
 ) -> QueryData:
-    """Read a store or text with the ``options`` that are not None, or the ``columns`` of a table.
+    """Read a store, text with the ``options`` that are not None, or the ``columns`` of a table.
 
     In a table ``features`` replaces the features of ``columns``. With ``labels=False`` labels are optional, and with
     ``queries=False`` the query ids of a table. With ``fill="keep"`` missing features are NaN.
     """
     source = paths.source_at(source)
     named = (columns or Ids()).options(labels=labels, queries=queries or not source.is_table)
-    if source.is_table:
+    if source.kind not in ("text", "stream"):
         # the features of the model override the option
-        options = {} if features is None else {"features": features}
+        options = {"features": features} if source.is_table and features is not None else {}
     if fill == "keep":  # stores keep NaN, too
         fill = None if source.kind == "store" else math.nan
     given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}

@@ -41,9 +41,10 @@ def show(
     ranker = load_ranker(model)
     table = _of_trees(ranker) if hasattr(ranker, "leaves_") else _of_linear(ranker)
     if rows is not None:
+        from structsvm.features.scaling import filled
         from structsvm.metrics.importance import permutation_importance
 
-        data = read_rows(rows, columns, ranker)
+        data = filled(*read_rows(rows, columns, ranker))
         if data.y is None:
             raise BadInput(rows, "expected labels, got none", "importance is the drop of a measure")
         with ordered_columns():
@@ -54,9 +55,10 @@ def show(
             entry["importance"] = value
     for entry, low, high in zip(table, kept.get("low", ()), kept.get("high", ()), strict=False):
         entry |= {"low": low, "high": high}
-    key = "importance" if rows is not None else next(name for name in table[0] if name != "feature")
+    numbers = [name for name in table[0] if name != "feature"]
+    key = "importance" if rows is not None else numbers[0]
     table.sort(key=lambda entry: -abs(entry[key]))
-    emit([*card, "", *feature_lines(table)], record | {"features": table}, as_json)
+    emit([*card, "", *feature_lines(table, numbers)], record | {"features": table}, as_json)
 
 
 def _of_linear(ranker: Any) -> list[dict[str, Any]]:

@@ -113,13 +113,13 @@ class Study(Group):
         _ = self.grid, self.signs
         for name in self.methods:
             for option, given, kinds in (
-                ("--monotone", self.signs, ("svm", "tree")),
-                ("--positive", self.positive, ("svm",)),
+                ("--monotone", self.signs, ("svm-LOSS", "tree-LOSS", "lightgbm")),
+                ("--positive", self.positive, ("svm-LOSS",)),
             ):
-                if given and name.split("-")[0] not in kinds:
+                if given and name.split("-")[0] not in (kind.removesuffix("-LOSS") for kind in kinds):
                     raise BadInput(
                         option,
-                        f"expected only methods {' and '.join(f'{kind}-LOSS' for kind in kinds)}, got {name}",
+                        f"expected only methods {', '.join(kinds)}, got {name}",
                         "compare others with --baseline",
                     )
         if self.work is not None:

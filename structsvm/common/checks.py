@@ -224,6 +224,12 @@ def check_choice(name: str, value: object, choices: Collection[Any], *, remedy: 
         raise BadInput(name, f"expected {expected}", remedy, value=value)
 
 
+def check_callback(name: str, value: object) -> None:
+    """Raise unless ``value`` is a function or None."""
+    if value is not None and not callable(value):
+        raise BadInput(name, "expected a function or None", value=value)
+
+
 def missing_parts(protocol: type, candidate: object) -> str:
     """Return the members of a protocol that an object lacks."""
     parts = [*protocol.__annotations__, *(name for name in vars(protocol) if not name.startswith("_"))]

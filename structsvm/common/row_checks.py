@@ -105,11 +105,11 @@ def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tup
     return None
 
 
-def column_ranges(X: Any, *, missing: bool) -> list[NDArray[np.float64]] | None:
-    """Return the smallest and the largest value of each column of an array, NaN if a value is NaN and not ``missing``;
-    None for a CSR matrix."""
-    if not isinstance(X, np.ndarray):
-        return None
+def column_ranges(X: Any, *, missing: bool) -> list[NDArray[np.float64]]:
+    """Return the smallest and the largest value of each column, NaN if a value is NaN and not ``missing``."""
+    if not isinstance(X, np.ndarray):  # a CSR matrix, of which SciPy makes a copy
+        names = ("nanmin", "nanmax") if missing else ("min", "max")
+        return [getattr(X, name)(axis=0).toarray().ravel().astype(np.float64) for name in names]
     if missing or X.size < _MANY or not X.flags.c_contiguous:
         extremes = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
         return [extreme.reduce(X, axis=0).astype(np.float64) for extreme in extremes]

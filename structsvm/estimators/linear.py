@@ -29,6 +29,7 @@ _RANGES: dict[str, Callable[..., object]] = {
         ("max_passes", "n_steps", "n_iter_no_change", "batch_size", "max_epochs"), checks.check_whole
     ),
     **dict.fromkeys(("average", "decompose", "warm_start"), checks.check_flag),
+    **dict.fromkeys(("callback", "growth_callback"), checks.check_callback),
     "normalize": partial(checks.check_choice, choices=("pairs", "query")),
     "scale": partial(checks.check_choice, choices=SCALES),
     "n_jobs": lambda _, n_jobs: count_threads(n_jobs),

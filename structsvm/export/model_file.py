@@ -97,7 +97,7 @@ def load(path: str | Path) -> Any:
     Raises
     ------
     ValueError
-        If the file is not a model of this package, is damaged, or has a newer format.
+        If the file is not a model of this package, is damaged, or has another format.
     OSError
         If the file cannot be read.
 
@@ -124,11 +124,12 @@ def load(path: str | Path) -> Any:
                 version, content = description["format_version"], description.get("model")
             except (KeyError, TypeError, AttributeError):
                 raise _not_ours(path) from None
-            if version > _FORMAT_VERSION:
+            if version != _FORMAT_VERSION:
+                newer = f"install a newer version of structsvm: pip install {SOURCE} in its source folder"
                 raise BadInput(
                     path,
-                    f"model format {version}, this version of structsvm ({__version__}) reads up to {_FORMAT_VERSION}",
-                    f"install a newer version of structsvm: pip install {SOURCE} in its source folder",
+                    f"model format {version}, this version of structsvm ({__version__}) reads {_FORMAT_VERSION}",
+                    newer if version > _FORMAT_VERSION else "train and save again",
                 )
             try:
                 if not isinstance(content, dict) or "class" not in content:

@@ -131,7 +131,7 @@ def validate_rows(
 
     With ``reset=False``, the features are compared with those of ``fit``. ``missing=True`` accepts NaN in ``X``.
     ``qid`` is only used in error messages. The result is ``X``, or ``(X, y, ranges)`` with labels, where ``ranges`` are
-    the :func:`~structsvm.common.row_checks.column_ranges` of ``X``.
+    the :func:`~structsvm.common.row_checks.column_ranges` of an array, None for a CSR matrix.
     """
     for name, values in (("X", X), ("y", y)):
         queries.refuse_masked(name, values)
@@ -155,7 +155,7 @@ def validate_rows(
         except ValueError:
             _check_labels(y, qid)
             raise
-    ranges = column_ranges(X, missing=missing) if labelled else None
+    ranges = column_ranges(X, missing=missing) if labelled and isinstance(X, np.ndarray) else None
     within = ranges is not None and ((ranges[0] >= -queries.LARGEST) & (ranges[1] <= queries.LARGEST)).all()
     bad = None if within else queries.first_beyond(X, queries.LARGEST, missing=missing)
     if bad is not None:

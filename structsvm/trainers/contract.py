@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_flag, check_positive, check_whole
+from structsvm.common.checks import BadInput, check_callback, check_flag, check_positive, check_whole
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.convex import Convex
@@ -88,8 +88,7 @@ class Options:
     def __post_init__(self) -> None:
         check_positive("tol", self.tol)
         check_whole("max_passes", self.max_passes)
-        if self.callback is not None and not callable(self.callback):
-            raise BadInput("callback", "expected a function or None", value=self.callback)
+        check_callback("callback", self.callback)
         check_flag("stabilise", self.stabilise)
         get_solver(self.qp)
         if self.region is not None and self.cone is not None:

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from structsvm.common.portable.elementary import power
 from structsvm.common.portable.sums import combine, dot, matmul, products
+from structsvm.common.row_checks import column_ranges
 from structsvm.protocols import Float, Int
 from structsvm.trainers.forces import BoundUtility, Utility, forces
 
@@ -197,7 +198,7 @@ def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float
 
     if method == "none":
         return np.zeros(d), np.ones(d)
-    low, high = _column_range(X)
+    low, high = column_ranges(X, missing=False)
     if method == "minmax":
         shift, spread = low, high - low
     else:
@@ -215,13 +216,6 @@ def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float
         spread = np.sqrt(square / n)
         spread[low == high] = 0.0
     return shift, np.divide(1.0, spread, out=np.zeros(d), where=spread > 0)
-
-
-def _column_range(X: Any) -> tuple[Float, Float]:
-    low, high = X.min(axis=0), X.max(axis=0)
-    if bool(sparse.issparse(X)):
-        low, high = low.toarray().ravel(), high.toarray().ravel()
-    return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
 
 def adam_step(

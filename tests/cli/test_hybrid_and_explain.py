@@ -138,8 +138,13 @@ def test_pandas_is_not_needed(cli, shop, monkeypatch, model):
 def test_explain(cli, shop, model):
     record = json.loads(cli(f"explain {model}.npz rows.csv --query q3 --a 1 --b 10 --json"))
     assert sum(one["adds"] for one in record["terms"]) == pytest.approx(record["a"] - record["b"])
-    assert "d30 (" in cli(f"explain {model}.npz rows.csv --query q3 --a d30 --b d31")
-    assert cli(f"explain {model}.npz rows.csv --query q3 --a 1 --b 10").startswith("d3")
+    cli("convert gaps.csv gaps --fill nan")
+    for data in ("gaps.csv", "gaps"):
+        assert re.search(
+            r"^price .* 7 \(filled\)  [-.\d]+$",
+            cli(f"explain {model}.npz {data} --query q3 --a d35 --b d36 --fill 7"),
+            re.M,
+        )
     assert "--a d3: expected a document such as d30, or a rank from 1 to 10 in query q3" in cli.refuses(
         f"explain {model}.npz rows.csv --query q3 --a d3 --b 1"
     )

@@ -42,9 +42,13 @@ def test_empty_queries_change_no_default_fit(name, weighted):
             continue
         models = []
         for rows in (kept, slice(None)):
-            rest = {} if not weighted else {"sample_weight": weights[rows]}
-            models.append(MODELS[name].fit(data.X[rows], y[rows], qid=data.qid[rows], **rest))
-            models[-1] = models[-1].fit_, models[-1].n_queries_ - models[-1].n_uninformative_
+            model = MODELS[name].fit(
+                data.X[rows],
+                y[rows],
+                qid=data.qid[rows],
+                sample_weight=weights[rows] if weighted else None,
+            )
+            models.append((model.fit_, model.n_queries_ - model.n_uninformative_))
         (few, n_few), (all_, n_all) = models
         assert n_few == n_all
         assert all_.primal == pytest.approx(few.primal, rel=1e-8)

@@ -99,8 +99,6 @@ class Nonsense:
 
 # called with what is found, passed on to NumPy, or read only where there are trees or a log of clicks
 UNCHECKED = {
-    "callback",
-    "growth_callback",
     "random_state",
     "scoring",
     "categorical_features",

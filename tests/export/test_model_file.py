@@ -174,11 +174,13 @@ def model_file(tmp_path):
     return tmp_path / "model.npz"
 
 
-def test_a_newer_format_names_the_remedy(model_file, tmp_path):
-    newer = rewritten(model_file, tmp_path / "newer", lambda d, _: d.update(format_version=3))
-    rejected(
-        r"model format 3.*reads up to 2; install a newer version of structsvm: pip install \. in", load, newer
-    )
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [(1, "train and save again"), (3, r"install a newer version of structsvm: pip install \. in")],
+)
+def test_another_format_names_the_remedy(model_file, tmp_path, version, remedy):
+    other = rewritten(model_file, tmp_path / "other", lambda d, _: d.update(format_version=version))
+    rejected(f"model format {version}, .* reads 2; {remedy}", load, other)
 
 
 def test_a_missing_file_is_an_os_error(tmp_path):

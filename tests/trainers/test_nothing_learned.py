@@ -39,6 +39,11 @@ def test_every_loss_by_every_trainer(loss, solver):
     assert not nothing(problem_of(loss), solver=solver)
     assert nothing(problem_of(loss), 1e-7, solver=solver)
     assert nothing(problem_of(loss, X=np.ones_like(DATA.X)), solver=solver)
+    # for a tiny C all slacks are at their bounds: the weights are C times the sum of the planes at zero
+    problem = problem_of(loss)
+    np.testing.assert_allclose(
+        train(problem, 1e-7, solver=solver, tol=1e-12).w, 1e-7 * problem.cut(np.zeros(3)).joint, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)

@@ -171,7 +171,13 @@ def test_the_best_stage_of_a_booster_is_chosen(folder, monkeypatch):
     def measure(data, scores):
         return evaluate("map", data.y, scores, qid=data.qid).mean
 
-    (best,) = walk("lightgbm", [1.0], train, validation, Training(), measure)
+    (best,), (signed,) = (
+        walk("lightgbm", [1.0], train, validation, Training(monotone=signs), measure)
+        for signs in ((), (("1", -1),))
+    )
+    higher = train.X + np.eye(train.n_features)[0]
+    assert (best.model.predict(higher) > best.model.predict(train.X)).any()
+    assert (signed.model.predict(higher) <= signed.model.predict(train.X)).all()
     values = []
     for point in lightgbm_ranker.GRID:
         grown = lightgbm_ranker.grow(

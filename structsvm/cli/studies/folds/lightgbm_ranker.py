@@ -1,6 +1,6 @@
 """LightGBM's LambdaRank with early stopping on the validation queries, for comparison."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -56,19 +56,25 @@ def check_installed(name: str) -> None:
 
 
 def best_stage(
-    train: QueryData, validation: QueryData, measure: Any, *, relevance: float = 1.0, seed: int = 0
+    train: QueryData,
+    validation: QueryData,
+    measure: Any,
+    *,
+    relevance: float = 1.0,
+    seed: int = 0,
+    signs: Mapping[int, int] | None = None,
 ) -> Boosted:
     """Return the best model on the validation queries, among each point of a grid after every tenth tree.
 
     The grid is 7, 15 and 31 leaves (learning rates .1, .1, .05) times binary and graded labels, each with up to 600
-    trees.
+    trees. ``signs`` are the directions in which the score may move with features, by index.
     """
     binary = (train.y >= relevance).astype(np.float64)
     stages = []
     for point in GRID:
         if point.graded and np.array_equal(binary, train.y):
             continue
-        grown = grow(train, train.y if point.graded else binary, point, seed)
+        grown = grow(train, train.y if point.graded else binary, point, seed, signs=signs)
         scores = np.zeros(validation.n_rows)
         for last in range(EVERY, MOST_TREES + 1, EVERY):
             scores = scores + grown(validation.X, last - EVERY, last)
@@ -76,7 +82,15 @@ def best_stage(
     return max(stages, key=lambda stage: stage[0])[1]
 
 
-def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -> Grown:
+def grow(
+    train: QueryData,
+    y: Float,
+    point: Point,
+    seed: int,
+    n_jobs: int = 1,
+    *,
+    signs: Mapping[int, int] | None = None,
+) -> Grown:
     """Return a function that scores rows by some of the trees, which are grown when first needed."""
     import lightgbm
 
@@ -92,6 +106,8 @@ def grow(train: QueryData, y: Float, point: Point, seed: int, n_jobs: int = 1) -
         "force_row_wise": True,
         "verbosity": -1,
     } | ({} if point.l2 is None else {"lambda_l2": point.l2})
+    if signs:
+        options["monotone_constraints"] = [signs.get(j, 0) for j in range(train.n_features)]
     data = lightgbm.Dataset(train.X, label=y, group=lengths, params={"verbosity": -1, "num_threads": n_jobs})
     booster = lightgbm.Booster(options, data)
 

@@ -52,7 +52,8 @@ class Training:
     max_passes: int = 1000
     random_state: int = 0
     monotone: tuple[tuple[str, int], ...] = ()
-    """Features, by name or by number from 1, with the sign of their weights; only for methods ``svm-LOSS``."""
+    """Features, by name or by number from 1, with the direction in which scores may move with them; only for methods
+    ``svm-LOSS``, ``tree-LOSS`` and ``lightgbm``."""
     positive: bool = False
     """Whether all weights have to be at least 0; only for methods ``svm-LOSS``."""
 
@@ -193,11 +194,14 @@ def _models(
     return zip(rows["Cs"], models, strict=True)
 
 
-def _structural(name: str, train: QueryData, options: Training) -> Any:
+def _signs(train: QueryData, options: Training) -> dict[int, int]:
     from structsvm.estimators.weight_constraints import numbered_signs
 
-    signs = numbered_signs(dict(options.monotone), train.n_features, train.feature_names)
-    shared: Any = options.exact | {"monotone_constraints": signs or None}
+    return numbered_signs(dict(options.monotone), train.n_features, train.feature_names)
+
+
+def _structural(name: str, train: QueryData, options: Training) -> Any:
+    shared: Any = options.exact | {"monotone_constraints": _signs(train, options) or None}
     if _is_tree(name):
         loss = name.removeprefix("tree").removeprefix("-") or "map"
         return structsvm.TreeRanker(loss, random_state=options.random_state, **shared)
@@ -244,7 +248,12 @@ def _is_tree(name: str) -> bool:
 def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:
     if name == "lightgbm":
         return lightgbm_ranker.best_stage(
-            train, validation, measure, relevance=options.relevance, seed=options.random_state
+            train,
+            validation,
+            measure,
+            relevance=options.relevance,
+            seed=options.random_state,
+            signs=_signs(train, options),
         )
     if name == "best-feature":
         return OneFeature(*best_feature(train, measure), train.n_features)
