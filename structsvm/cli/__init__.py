@@ -2,8 +2,8 @@
 
 Packages such as ``structsvm.readers`` load their modules on first use; modules and libraries are imported inside the
 commands, so that ``structsvm --help`` is fast. Exit codes: 0 done, 2 bad input or usage (one line on stderr), 3 a
-condition of ``--fail-if-...`` holds, 130 interrupted, 141 the reader of the output has closed the pipe, 1 an internal
-error (with its traceback).
+condition of ``--fail-if-...`` holds or ``live check`` found differences, 130 interrupted, 141 the reader of the output
+has closed the pipe, 1 an internal error (with its traceback).
 """
 
 import os

@@ -14,7 +14,7 @@ import typer
 
 from structsvm.cli import paths
 from structsvm.cli.options import Output
-from structsvm.cli.terminal import group, note, working
+from structsvm.cli.terminal import GATE, group, note, working
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import replacing
 
@@ -57,7 +57,9 @@ def serve(
     from structsvm.live.web.serving import check_address
 
     read = _read_toml(config)
-    stated: dict[str, Any] = dict(read.get("serve", {}))
+    stated: dict[str, Any] = read.get("serve", {})
+    if not isinstance(stated, dict):
+        raise BadInput(f"{config}: serve", "expected a table", value=stated)
     options = {"store", "host", "port", "workers", "engines"}
     for name in read:
         check_choice(f"{config}: table", name, ("serve", "engines"))
@@ -163,7 +165,7 @@ def create(
 def check(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
-    """Recompute all statistics from the stored impressions and clicks; exit code 0 if they agree."""
+    """Recompute all statistics from the stored impressions and clicks; exit code 0 if they agree, 3 if they differ."""
     from structsvm.live.counting.reporting import check_experiment
 
     n = 0
@@ -179,7 +181,7 @@ def check(
     for problem in problems:
         note(problem)
     if problems:
-        raise typer.Exit(1)
+        raise typer.Exit(GATE)
     n_keys = len({row.key for row in rows})
     typer.echo(
         f"{n_keys} experiment(s), {len(rows)} revision(s), {n:,} closed impressions: everything agrees"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from structsvm.trainers.certificate import Fit
 
 
-GATE = 3  # exit code of --fail-if-worse and --fail-if-undecided
+GATE = 3  # exit code of --fail-if-worse, --fail-if-undecided and live check
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 CLOSED = 141  # 128 + SIGPIPE
 
@@ -48,8 +48,8 @@ def note(text: str) -> None:
 def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
     """Return a progress bar on stderr, drawn only on a terminal: the first text, the bar, and then the other texts.
 
-    It consists of the first text, the bar and the other texts, which are templates of :mod:`rich.progress`.
-    ``counts`` adds the number of completed items out of the total, ``data`` the number of bytes.
+    Texts are templates of :mod:`rich.progress`. ``counts`` adds the number of completed items out of the total,
+    ``data`` the number of bytes.
     """
     from rich import progress
     from rich.console import Console

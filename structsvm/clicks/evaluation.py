@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -272,6 +272,7 @@ def evaluate_from_clicks(
     # a pair (alpha, beta) with one value per position
     corrected = (
         not isinstance(propensities, Propensities | None)
+        and isinstance(propensities, Sized)
         and len(propensities) == 2
         and np.ndim(propensities[0]) > 0
     )

@@ -353,7 +353,8 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     columns = [column[order] for column in columns]
-    for size in range(cells.n_positions if last is None else min(last, cells.n_positions), 1, -1):
+    most = cells.n_positions if last is None else min(check_whole("last", last, 1), cells.n_positions)
+    for size in range(most, 1, -1):
         chosen = (columns[1] < size) & (columns[2] > 0)
         row, position, shows, clicks = (column[chosen] for column in columns)
         try:

@@ -115,7 +115,7 @@ def whole_queries(
             "use {groups='shuffle'}",
             value=None,
         )
-    whole = _mend(client, raw, cut) if groups == "mend" else _shuffled(client, raw)
+    whole = _mend(client, raw, cut) if groups == "mend" else _shuffled(client, raw, timeout)
     whole, again = _with_rows(client, whole, timeout, "the partitions (joining)")
     left = _cut(client, whole, again, timeout)
     assert not left, f"query {left[0][0]!r} is still cut"
@@ -207,12 +207,12 @@ def _shape(rows: Rows) -> tuple[Any, tuple[str, ...] | None, bool]:
     return _frame(rows).iloc[:0], rows.data.feature_names, rows.weight is not None
 
 
-def _shuffled(client: Any, raw: Parts) -> list[Any]:
+def _shuffled(client: Any, raw: Parts, timeout: float) -> list[Any]:
     """Return new partitions, each with all rows of its queries."""
     import dask.dataframe as dd
     from dask.delayed import delayed
 
-    meta, names, weighted = client.submit(_shape, raw[0], pure=False).result(timeout=60)
+    ((meta, names, weighted),) = ask(client, _shape, raw[:1], timeout=timeout, place=_IDS)
     frame_of, rows_of = delayed(_frame, pure=False), delayed(_unframed, pure=False)
     table = dd.from_delayed([frame_of(rows) for rows in raw], meta=meta, verify_meta=False)
     parts = table.shuffle(on="query", npartitions=len(raw)).to_delayed()

@@ -25,7 +25,8 @@ from structsvm.trainers.partitioned import Partition
 from structsvm.trainers.passes import masses
 
 Stamp = tuple[int, int]
-"""Size of a file, and checksum of its first and last bytes; the metadata of a Parquet file are at its end."""
+"""Size of a file, and checksum of its first and last 64 KB, where the metadata of Parquet are. A change within a large
+text file that keeps its size is not noticed: reading all of it for each partition would take as long as the fit."""
 
 Dealt = tuple[int, int] | None
 """Number of folds, and the seed; None without folds."""
@@ -34,7 +35,7 @@ _ENDS = 1 << 16
 
 
 def stamp(file: Path) -> Stamp:
-    """Return a stamp that changes when the file is replaced; times would differ between copies on workers."""
+    """Return the stamp of a file, by which a worker notices another version; times would differ between copies."""
     with file.open("rb") as raw:
         checksum = zlib.crc32(raw.read(_ENDS))
         size = raw.seek(0, 2)

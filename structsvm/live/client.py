@@ -1,5 +1,6 @@
 """A client for sites in Python: three calls, with production's list if the service does not respond in time."""
 
+import contextlib
 import http.client
 import json
 import logging
@@ -169,10 +170,10 @@ class Client:
                 found = json.load(answer)
             return found if isinstance(found, dict) else "unreachable"
         except urllib.error.HTTPError as error:
-            with error:
-                _log.warning(
-                    "structsvm live: %s: %s %s", path, error.code, error.read(300).decode(errors="replace")
-                )
+            text = b""
+            with error, contextlib.suppress(OSError, http.client.HTTPException):  # the text may never arrive
+                text = error.read(300)
+            _log.warning("structsvm live: %s: %s %s", path, error.code, text.decode(errors="replace"))
             if error.code < 500:  # the call is wrong, but the service works
                 return "refused" if error.code >= 400 else "unreachable"
         except (OSError, http.client.HTTPException, ValueError) as error:

@@ -393,7 +393,7 @@ def _parse_set(
         if not isinstance(document, dict) or (spoken and not isinstance(document.get("text"), (str, list))):
             raise _wrong(i, "an object with a text or an embedding", document)
     titles = None
-    if any("title" in d for d in documents):
+    if spoken and any("title" in d for d in documents):
         empty: Any = "" if isinstance(documents[0]["text"], str) else []
         titles = [d.get("title") or empty for d in documents]
     features = None

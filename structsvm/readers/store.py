@@ -455,7 +455,10 @@ class StoreWriter:
             },
         }
         meta["crc32"] = _meta_crc(meta)
-        (part / _META).write_text(json.dumps(meta, indent=1) + "\n")
+        with (part / _META).open("w") as text:
+            text.write(json.dumps(meta, indent=1) + "\n")
+            text.flush()
+            os.fsync(text.fileno())
         for left in part.glob("*.tmp"):
             left.unlink()
         of_folder, of_file = permissions(self._target), permissions(self._target / _META)

@@ -5,7 +5,7 @@ import pytest
 from _click_logs import GAPS, discounted, liked, logged, of_users, with_gaps
 from scipy import stats
 
-from structsvm.clicks import ClickCells, Propensities, evaluate_from_clicks, judgments
+from structsvm.clicks import ClickCells, Propensities, evaluate_from_clicks, judgments, trust_bias
 from structsvm.common.checks import BadInput
 from structsvm.readers import read_qrels
 from tests.refusing import refused
@@ -409,11 +409,13 @@ def test_judgments_by_definition(simulated_log, tmp_path):
 
 
 def test_bad_judgments(tmp_path):
-    cells = ClickCells.from_arrays(["a b", "a b"], ["x", "y"], [1, 2], [1, 0])
+    cells = ClickCells.from_arrays(["a b", "a b"], ["x", "y"], [1, 2], [1, 0], session=[1, 1])
     for call, message in (
         (lambda: judgments(cells).write_qrels(tmp_path / "q"), "query: expected ids without white space"),
         (lambda: judgments(cells, "ctr"), "method='ctr'"),
         (lambda: judgments(cells).grades([2, 1]), "levels="),
+        (lambda: trust_bias(cells, last=0), "last=0: expected an integer"),
+        (lambda: evaluate_from_clicks(cells, ["a b"], ["x"], [1.0], propensities=0.5), "theta"),
         (lambda: judgments(ClickCells.from_arrays([1], [5], [1], [0])), "expected at least one click"),
     ):
         refused(message, call)

@@ -541,8 +541,10 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, ca
 
 def test_an_assignment_is_for_its_request(client):
     client.create(kind="bandit")
-    _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": "r1"})
-    sealed = assigned["assignment"]
+    for longest in ("\u0436" * 512, "\x01" * 512, "r1"):
+        _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": longest})
+        sealed = assigned["assignment"]
+        assert client.show(longest, rankings=RANKINGS, assignment=sealed)[0] == 200
     for request, assignment in (("r2", sealed), ("r1", sealed[:-4]), ("r1", sealed[:-2] + "AA"), ("r1", "")):
         status, answer = client.show(request, rankings=RANKINGS, assignment=assignment)
         assert (status, answer["error"]["code"]) == (403, "bad_assignment"), (request, assignment)

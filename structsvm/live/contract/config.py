@@ -29,7 +29,7 @@ def check_key(key: object) -> str:
     if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", key):
         raise BadInput(
             "key",
-            f"expected up to 64 letters, digits, '.', '_' or '-', a letter or digit first, got {key!r:.80}",
+            f"expected up to 64 letters, digits, '.', '_' or '-', the first neither '.' nor '-', got {key!r:.80}",
         )
     return key
 

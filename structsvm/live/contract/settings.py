@@ -103,6 +103,14 @@ class Settings:
             check_number(name, getattr(self, name), 0.0, high, open_end=True)
         check_number("click_rate", self.click_rate, 0.0, 1e9)
         check_flag("keyless", self.keyless)
+        check_flag("strict", self.strict)
+        for name, kind in (
+            ("search_header", str),
+            ("secret_file", str | None),
+            ("backup_folder", str | None),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                raise BadInput(name, "expected a string", value=getattr(self, name))
         if self.keyless and not all(map(is_loopback, (self.host, *self.allowed_hosts))):
             raise BadInput("keyless", "expected only loopback addresses, as remote callers would need no key")
         if self.backup_folder is not None and self.sqlite_path is None:

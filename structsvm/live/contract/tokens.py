@@ -23,6 +23,9 @@ _TOKEN = 29
 TOKEN_LENGTH = 60
 """Number of characters in a token."""
 
+_MOST_SEALED = 8192
+"""Maximum number of characters of an assignment: a request id of 512 control characters needs more than half."""
+
 
 class Token(NamedTuple):
     """Content of a token: experiment, number of documents, time shown (ms) and impression."""
@@ -92,14 +95,14 @@ class Secrets:
 
     def seal(self, value: Mapping[str, Any]) -> str:
         """Return signed text that contains a small JSON object."""
-        payload = json.dumps(value, separators=(",", ":")).encode()
+        payload = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
         return base64.urlsafe_b64encode(
             bytes((self._number,)) + keyed(self._newest, b"a" + payload) + payload
         ).decode()
 
     def unseal(self, text: object) -> dict[str, Any] | None:
         """Return the argument of :meth:`seal`, or None if this service did not sign it."""
-        raw = _decoded(text, 4096)
+        raw = _decoded(text, _MOST_SEALED)
         if len(raw) <= _MAC + 1 or (key := self._by_number.get(raw[0])) is None:
             return None
         payload = raw[_MAC + 1 :]

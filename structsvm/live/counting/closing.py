@@ -305,7 +305,7 @@ class Closer:
         self.failing[name] = f"{type(error).__name__}: {error}"[:300]
 
     def _close_experiment(self, row: ExperimentRow) -> None:
-        """Close a stopped experiment, once every worker knows that it was stopped."""
+        """Close an experiment once every worker knows that it was stopped; stop one that was killed a day ago."""
         now = self._clock.now()
         if row.state == "stopped":
             if now - self._stopped.setdefault(row.id, now) > row.window_ms + self._grace + _KNOWN_MS:

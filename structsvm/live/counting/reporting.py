@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -279,7 +279,8 @@ def check_experiment(
         try:
             snapshots += [json.loads(snapshot) for _, snapshot in again.add(timely)]
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            return n, [f"{row.title}: statistics: {error}"]
+            problems.append(f"statistics: {error}")
+            return n, _titled(row, problems)
         n += len(page)
         tell(n)
     kept, made = json.loads(stored.to_json()), json.loads(again.to_json())
@@ -293,7 +294,13 @@ def check_experiment(
         problems += [f"bandit: {text}" for text in _differences(*states)]
     if progress.horizon < progress.watermark:
         problems.append(f"the horizon {progress.horizon} is before the watermark {progress.watermark}")
-    return n, [f"{row.title}: {problem}" for problem in problems[:20]]
+    return n, _titled(row, problems)
+
+
+def _titled(row: ExperimentRow, problems: Sequence[str]) -> list[str]:
+    """Return the first twenty problems with the name of the experiment, and how many more there are."""
+    rest = [f"and {len(problems) - 20:,} more problems"] if len(problems) > 20 else []
+    return [f"{row.title}: {problem}" for problem in [*problems[:20], *rest]]
 
 
 def _differences(stored: object, made: object, path: str = "") -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping, Set
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Registry:
         return Revision(key, row.revision, row.state)
 
     async def set_state(self, key: str, to: str, *, reason: str = "", who: str = "local") -> Revision:
-        """Set the state to ``running``, ``paused``, ``stopped`` or ``killed``; return the same as :meth:`put`."""
+        """Set the state to ``running``, ``paused``, ``stopped`` or ``killed``; return its :class:`Revision`."""
         await self.refresh()
         experiment = self.known(key)
         if experiment.row.state == "stopped" and to != "stopped":
@@ -74,7 +75,7 @@ class Registry:
     async def acknowledge(
         self, key: str, guardrail: str | None = None, *, reason: str = "", who: str = "local"
     ) -> Acknowledged:
-        """Restart a guardrail (None: all) that has raised an alarm; return the names of those that were."""
+        """Restart a guardrail that has raised an alarm (None: all of these); return the names of those restarted."""
         await self.refresh()
         experiment = self.known(key)
         every = (*WATCHED, *SHARES)
@@ -100,9 +101,13 @@ class Registry:
     async def kill_all(self, *, reason: str = "", who: str = "local") -> Killed:
         """Kill every experiment that runs or is paused; return their keys."""
         await self.refresh()
-        killed = [key for key, e in self.by_key.items() if e.row.state in ("running", "paused")]
-        for key in killed:
-            await self.set_state(key, "killed", reason=reason, who=who)
+        going = [(key, e.row.id) for key, e in self.by_key.items() if e.row.state in ("running", "paused")]
+        # the store refuses nothing: one that another worker has stopped meanwhile must not keep the rest running
+        set_state = partial(
+            self.store.set_state, state="killed", now=self.clock.now(), who=who, reason=reason
+        )
+        killed = [key for key, identity in going if await asyncio.to_thread(set_state, identity)]
+        await self.refresh()
         return Killed(killed)
 
     async def changes(self, key: str) -> Changes:

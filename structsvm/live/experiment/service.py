@@ -269,13 +269,11 @@ class Service:
         row = (await self.registry.found(key)).row
         return await asyncio.to_thread(self.registry.reports.of, row, self.clock.now())
 
-    def export(self, key: str, format: str = "structsvm") -> Iterator[bytes]:
-        """Return the closed impressions as lines of JSON, a chunk of lines at a time.
+    def export(self, key: str) -> Iterator[bytes]:
+        """Return the closed impressions as lines of a click log, a chunk of lines at a time.
 
-        ``"structsvm"`` is the click log from which ``structsvm interleave analyse`` computes the figures of the report.
+        From this log ``structsvm interleave analyse`` computes the figures of the report.
         """
-        if format != "structsvm":
-            raise Refused("bad_format", f"expected structsvm or ubi, got {format!r:.80}")
         return reporting.lines_of(self.store, self.registry.known(key).row)
 
     def rows(self, key: str, *, tokens: bool = True) -> Iterator[dict[str, Any]]:

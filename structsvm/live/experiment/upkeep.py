@@ -34,13 +34,14 @@ _BACKUP_LOOK_S = 5.0
 """Seconds between two checks whether a backup is due."""
 
 _BACKUP_MS = 50_000
-"""Milliseconds for which a worker that begins a backup holds the lease on the task."""
+"""Milliseconds for which a worker that begins a backup holds the lease on the task; less than a minute, as the store
+expects."""
 
 _WATCH_S = 5.0
 """Seconds between two checks of the guardrails."""
 
 _TELL_MS = 50_000
-"""Milliseconds for which one worker holds the lease on logging alarms."""
+"""Milliseconds for which one worker holds the lease on logging alarms; less than a minute, as the store expects."""
 
 
 class Upkeep:
@@ -179,6 +180,7 @@ class Upkeep:
                 self.store.count(counts)
         except SQLAlchemyError:
             self.counts.update(counts)
+            self._days = days | self._days
             raise
 
     def used(self, key: str) -> None:

@@ -1,5 +1,6 @@
 """Regular copies of a SQLite store in a folder."""
 
+import sqlite3
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,15 +37,20 @@ class Backups:
 
     def is_due(self) -> bool:
         """Return whether it is time for the next copy."""
-        newest = self.newest_at()
-        # a copy dated in the future means that the clock was set back
-        return newest is None or not 0 <= time.time() - newest < self._every
+        # copies dated in the future are of a clock that has been set back since; counting them as due would make one
+        # copy after another
+        ages = [time.time() - at for at in map(self._made_at, self.files()) if at is not None]
+        return not any(0 <= age < self._every for age in ages)
 
     def drop_unit_keys(self, ended: frozenset[int]) -> None:
         """Delete, from all copies, the unit keys that are deleted in the store."""
         for file in self.files():
             if (file, ended) not in self._cleaned:
-                drop_unit_keys(file, ended)
+                try:
+                    drop_unit_keys(file, ended)
+                except sqlite3.OperationalError:
+                    if file.exists():
+                        raise
         self._cleaned = {(file, ended) for file in self.files()}
 
     def make(self) -> Path:

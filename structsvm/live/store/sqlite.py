@@ -145,7 +145,9 @@ def drop_unit_keys(path: Path, ended: Collection[int]) -> None:
 
     A running experiment in the copy would always show production's list, as drawing lists requires the deleted key.
     """
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
+    # rw: another worker may have deleted the copy meanwhile, and an empty file must not take its place
+    existing = f"{path.absolute().as_uri()}?mode=rw"
+    with contextlib.closing(sqlite3.connect(existing, uri=True, isolation_level=None)) as copy:
         copy.execute("PRAGMA secure_delete = ON")
         going = "SELECT id FROM experiments WHERE unit_key IS NOT NULL OR state <> 'stopped'"
         ids = [(identity,) for (identity,) in copy.execute(going).fetchall() if identity in ended]

@@ -93,7 +93,7 @@ class Writer:
         self, shown: ShownRow | None, clicks: Sequence[ClickRow], within_s: float
     ) -> asyncio.Future[Any]:
         if self._loop is None or self._stopping or len(self._waiting) >= _MOST_WAITING:
-            raise StoreDown("store: too many waiting requests")
+            raise StoreDown("store: too many waiting requests, or the service is stopping")
         job = _Job(shown, clicks, self._loop.create_future())
         job.timer = self._loop.call_later(within_s, self._give_up, job)
         with self._lock:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 
@@ -102,10 +103,10 @@ def _own_routes(service: Service) -> list[Route]:
 
     def export(request: Request, key: str, body: object) -> Any:
         form = request.query_params.get("format", "structsvm")
-        tokens = is_allowed(request, "admin")
-        lines = (
-            ubi.lines(service.rows(key, tokens=tokens), key) if form == "ubi" else service.export(key, form)
-        )
+        if form not in ("structsvm", "ubi"):
+            raise Refused("bad_format", f"expected structsvm or ubi, got {form!r:.80}")
+        rows = partial(service.rows, key, tokens=is_allowed(request, "admin"))
+        lines = service.export(key) if form == "structsvm" else ubi.lines(rows(), key)
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
     async def ready(request: Request, key: str, body: object) -> Any:

@@ -70,7 +70,8 @@ def next_pairs(
         )
     # The seed includes the number of votes; otherwise a pair that is selected repeatedly would always be shown in the
     # same order.
-    rng = np.random.default_rng([random_state, len(votes)] if isinstance(random_state, int) else random_state)
+    seed = [int(random_state), len(votes)] if isinstance(random_state, int | np.integer) else random_state
+    rng = np.random.default_rng(seed)
     bandit = bandit_of(votes, **options)
     if bandit.finished:
         raise BadInput("votes", "no further votes are needed", "see the report")

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from structsvm.common.text_tables import aligned
-from structsvm.online.arena.verdict import Arena
+from structsvm.online.arena.verdict import ONE_LOOK, Arena
 from structsvm.plots import pages
 from structsvm.plots.figures import Intervals, Lines, Series
 
@@ -86,8 +86,7 @@ def rank_text(row: dict[str, Any]) -> str:
 
 def _surely(result: Arena) -> str:
     if result.decided:
-        one_look = any("one look" in text for text in result.notes)
-        look = "at this look" if one_look else "however often you look"
+        look = "at this look" if ONE_LOOK in result.notes else "however often you look"
         return f" (error at most {result.alpha:.0%}, {look})"
     if result.more is None:
         return ""

@@ -57,6 +57,9 @@ class PairEvidence:
     log_evidence_against: float
 
 
+ONE_LOOK = "the order of the votes is unknown: the verdict is valid at one look only"
+
+
 @dataclass(frozen=True)
 class Arena:
     """The result of :func:`arena`.
@@ -552,7 +555,7 @@ def _notes(
             votes.judge is not None and len(np.unique(votes.judge)) == 1,
             "all votes are of one judge: the verdict holds for this judge",
         ),
-        (unordered, "the order of the votes is unknown: the verdict is valid at one look only"),
+        (unordered, ONE_LOOK),
         (
             len(board) > 1 or part.max() > 0,
             f"{int(part.max()) + 1} groups of models share no votes: each has its own leaderboard",

@@ -111,16 +111,24 @@ def confidence_sequence(
     True
     """
     check_fraction("alpha", alpha)
-    values = check_delta(outcomes)
+    values = check_delta(outcomes, "outcomes")
     remedy = "divide by a bound that is known in advance"
     refuse_first("outcomes", values, np.abs(values) > 1 + 1e-9, "a number in [-1, 1]", remedy)
     if clusters is not None:  # clusters are independent, so any order of them is valid
         values = np.random.default_rng(random_state).permutation(cluster_means(values, clusters))
     values = np.clip(values, -1, 1)  # rounding may have moved values beyond 1
     n = len(values)
-    at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
-    if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
-        raise BadInput("looks", f"expected increasing numbers from 1 to {n}, got {looks!r:.80}")
+    given = np.asarray([n] if looks is None else looks)
+    at = given.astype(np.int64)
+    if (
+        at.ndim != 1
+        or at.size == 0
+        or at[0] < 1
+        or at[-1] > n
+        or (np.diff(at) <= 0).any()
+        or (at != given).any()
+    ):
+        raise BadInput("looks", f"expected increasing whole numbers from 1 to {n}, got {looks!r:.80}")
     # the capital depends only on the distinct outcomes and their counts; most methods have few distinct outcomes
     counted = [np.unique(values[:t], return_counts=True) for t in at]
     lower, upper, p = np.array([counted_sequence(*each, alpha) for each in counted]).T

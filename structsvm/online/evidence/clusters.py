@@ -11,12 +11,12 @@ from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 
 
-def check_delta(delta: ArrayLike) -> Float:
+def check_delta(delta: ArrayLike, name: str = "delta") -> Float:
     """Return the statistic as a vector; raise BadInput unless it is one-dimensional, non-empty and finite."""
     values = np.asarray(delta, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise BadInput("delta", f"expected one value per query, got shape {values.shape}")
-    refuse_first("delta", values, ~np.isfinite(values), "a finite number")
+        raise BadInput(name, f"expected one value per query, got shape {values.shape}")
+    refuse_first(name, values, ~np.isfinite(values), "a finite number")
     return values
 
 

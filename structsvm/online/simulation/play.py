@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.machine import count_threads, in_threads
 from structsvm.common.records import plain
@@ -123,6 +123,7 @@ class Simulation:
         """
         from scipy.special import stdtrit
 
+        check_fraction("level", level)
         n = len(self.regret)
         if n < 2:
             return np.full(len(self.times), -np.inf), np.full(len(self.times), np.inf)

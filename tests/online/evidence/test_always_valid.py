@@ -89,8 +89,8 @@ def test_extreme_outcomes():
 
 def test_bad_outcomes_are_refused():
     rejected(r"outcomes\[1\]: expected a number in \[-1, 1\], got 2", confidence_sequence, [0.0, 2.0])
-    for looks in ([0], [3], [2, 1], []):
-        with pytest.raises(ValueError, match="looks: expected increasing numbers from 1 to 2"):
+    for looks in ([0], [3], [2, 1], [], [1.5, 2]):
+        with pytest.raises(ValueError, match="looks: expected increasing whole numbers from 1 to 2"):
             confidence_sequence([0.0, 1.0], looks=looks)
     rejected("alpha", confidence_sequence, [0.0], alpha=1)
 
