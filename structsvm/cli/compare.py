@@ -53,6 +53,7 @@ def compare(
 
     from structsvm.cli.studies.folds.page import as_records, lines, page
     from structsvm.cli.studies.folds.results import remarks, usual_report
+    from structsvm.metrics.estimates import few_queries
 
     measures = study.measures(metric or usual_report(study.methods))
     results = study.run(
@@ -72,6 +73,8 @@ def compare(
             f"warning: {name} has the same value for every ranking of the test queries; report another measure, or "
             "check --relevance"
         )
+    if few := few_queries(len(results.methods[0].query_ids)):
+        note(f"warning: {few}")
     emit(lines(results), as_records(results, per_query=per_query), as_json)
     if not as_json and study.work is not None and results.reused:
         note(f"{results.reused} of {results.reused + results.computed} results found in {study.work}")

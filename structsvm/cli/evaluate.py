@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -13,11 +14,25 @@ from structsvm import metrics, readers
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
 from structsvm.cli.files import Columns, Data, names_of_runs, read_data, read_scores
+from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Convention, FailIfWorse, Relevance
 from structsvm.cli.terminal import emit, exit_if_worse, note, table_lines
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.common.tables.source import Source, source_of
+
+
+@dataclass(frozen=True)
+class Rules(Group):
+    """Arguments of ``evaluate`` that all measures share."""
+
+    convention: Convention = "trec"
+    relevance: Relevance = 1.0
+    empty: Annotated[
+        str,
+        "Value of a query for which a measure is undefined, such as one without relevant documents: zero, as in "
+        "trec_eval; one, as in LightGBM; skip leaves it out of the mean.",
+    ] = "zero"
 
 
 class _Measured(NamedTuple):
@@ -62,9 +77,8 @@ def evaluate(
         "One of {measures}, where k is a number, or a name of trec_eval or ir_measures such as ndcg_cut_10 and "
         "nDCG@10; repeat for more. (default: map, ndcg@10)",
     ] = None,
-    convention: Convention = "trec",
-    relevance: Relevance = 1.0,
     *,
+    measuring: Rules,
     columns: Columns,
     common_topics: Annotated[
         bool,
@@ -94,7 +108,7 @@ def evaluate(
     if len(scores) < 2 and fail_if_worse is not None:
         raise BadInput("--fail-if-worse", "expected several files of scores, the baseline first, got one")
     names = metric or ["map", "ndcg@10"]
-    rules: dict[str, Any] = {"convention": convention, "relevance": relevance}
+    rules = asdict(measuring)
     if dask is not None:
         if len(scores) > 1:
             raise BadInput("--dask", f"expected one model, got {len(scores)}", "evaluate one after the other")
@@ -113,6 +127,7 @@ def evaluate(
         raise BadInput("--common-topics", f"expected TREC judgments and a run, got other data in {data}")
     else:
         found = _of_scores(source, scores, columns, names, **rules)
+    _note_queries(found)
     tests = _tests(found, names)
     if fail_if_worse is not None and not tests:
         raise BadInput("--fail-if-worse", "expected a query that is in all files, got none")
@@ -171,20 +186,37 @@ def _lines_of_several(found: Mapping[str, _Measured], tests: Sequence[Any]) -> I
         yield from ("", f"Differences from {next(iter(found))}", *table_lines(*tests_table(tests)))
 
 
+def _defined(result: Any) -> dict[Any, float]:
+    """Return the value of each query that has one."""
+    values = zip(result.query_ids.tolist(), result.per_query.tolist(), strict=True)
+    return {query: value for query, value in values if not math.isnan(value)}
+
+
+def _note_queries(found: Mapping[str, _Measured]) -> None:
+    """Tell how many queries each measure leaves out, and whether the rest are few."""
+    from structsvm.metrics.estimates import few_queries
+
+    results = [result for one in found.values() for result in one.results]
+    counts = {result.name: (len(_defined(result)), result.per_query.size) for result in results}
+    for name, (n, n_all) in counts.items():
+        if n < n_all:
+            note(f"{name}: {n_all - n} of {n_all} queries left out")
+    if few := few_queries(min(n for n, _ in counts.values())):
+        note(f"warning: {few}")
+
+
 def _tests(found: Mapping[str, _Measured], names: Sequence[str]) -> list[Any]:
     """Return the tests against the first file over the queries in all files."""
     from structsvm.cli.studies.folds.results import result_of, tests_of
 
-    each = {
-        (measure, name): dict(zip(result.query_ids.tolist(), result.per_query.tolist(), strict=True))
-        for name, one in found.items()
-        for measure, result in zip(names, one.results, strict=True)
-    }
-    first, *_ = each.values()
-    queries = [query for query in first if all(query in own for own in each.values())]
-    if not queries or len(found) < 2:
-        return []
-    values = {key: result_of(key[0], np.array([own[q] for q in queries])) for key, own in each.items()}
+    values = {}
+    for k, measure in enumerate(names):
+        each = [_defined(one.results[k]) for one in found.values()]
+        queries = [query for query in each[0] if all(query in own for own in each)]
+        if not queries or len(found) < 2:
+            return []
+        for name, own in zip(found, each, strict=True):
+            values[measure, name] = result_of(measure, np.array([own[query] for query in queries]))
     return tests_of(values, [next(iter(found))], names[0]).pairs
 
 

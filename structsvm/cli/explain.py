@@ -23,8 +23,13 @@ def explain(
     model: Annotated[Path, "<MODEL> A linear or tree model that train or search wrote."],
     data: Data,
     query: Annotated[str, "Id of the query of both documents."],
-    a: Annotated[str, typer.Option("--a", help="Id of a document, or its rank by the model.")],
-    b: Annotated[str, typer.Option("--b", help="Id of the other document, or its rank.")],
+    a: Annotated[
+        str,
+        typer.Option(
+            "--a", help="Id of a document; if no document of the query has this id, its rank by the model."
+        ),
+    ],
+    b: Annotated[str, typer.Option("--b", help="Id of the other document, or its rank in the same way.")],
     as_json: AsJson = False,
     *,
     columns: Table,
@@ -52,7 +57,7 @@ def explain(
     def row_of(option: str, document: str) -> int:
         if document in documents:
             return documents.index(document)
-        if document.isdigit() and 1 <= int(document) <= here.n_rows:
+        if document.isdecimal() and 1 <= int(document) <= here.n_rows:
             return int(order[int(document) - 1])
         kind = "a rank" if not documents else f"a document such as {documents[0]}, or a rank"
         raise BadInput(f"{option} {document}", f"expected {kind} from 1 to {here.n_rows} in query {query}")

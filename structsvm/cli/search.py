@@ -60,7 +60,7 @@ def search(
         remarks,
         values_of_baseline,
     )
-    from structsvm.metrics.estimates import FEW
+    from structsvm.metrics.estimates import few_queries
 
     select = study.select or measure_of(full_name(study.methods[0])) or "map"
     measures = replace(study, select=select).measures((select,))
@@ -87,8 +87,12 @@ def search(
     estimate = estimate_of_search(results, column)
     if output is not None:
         _refit(data, best, training, table, output, estimate)
-    if estimate is not None and estimate.n_queries < FEW:
-        note(f"{estimate.n_queries} validation queries are few: the interval may be too narrow")
+    if estimate is not None and (few := few_queries(estimate.n_queries)):
+        note(f"warning: {few}")
+    if n := sum(cell["undefined"] for cell in best.cells):
+        note(
+            f"the labels of {n} of {len(best.validation())} validation queries do not define {select}: they count as 0"
+        )
     more = [] if estimate is None else [repr(estimate)]
     more += [] if output is None else [f"Model: {output}"]
     emit([*_search_lines(results, best), *more], _search_record(results, best, estimate), as_json)

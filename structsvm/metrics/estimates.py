@@ -103,6 +103,13 @@ def _verdict(found: Comparison) -> str:
     return f"{told} the baseline: {found.mean_difference:+.3f} {interval}"
 
 
+def few_queries(n: int) -> str:
+    """Return a warning about intervals from ``n`` queries; empty if these are enough, or too few for an interval."""
+    if not 1 < n < FEW:
+        return ""
+    return f"{n} queries are few; intervals from fewer than {FEW} contain the mean less often than their level states"
+
+
 def estimate_of(
     held_out: EvaluationResult,
     weights: Float | None = None,
@@ -121,11 +128,8 @@ def estimate_of(
             f"expected at least {FEWEST} held-out queries of positive weight, got {n}",
             "judge more queries",
         )
-    if n < FEW:
-        warn_user(
-            f"estimate: {n} queries are few; intervals from fewer than {FEW} contain the mean less often than "
-            "their level states, and there is no p-value"
-        )
+    if few := few_queries(n):
+        warn_user(f"estimate: {few}, and there is no p-value")
     found = mean_of(values, weights, wider=wider)
     difference = None
     if baseline is not None:

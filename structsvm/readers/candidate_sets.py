@@ -45,9 +45,9 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     ``text`` (a string or a list of words) or ``embedding``. A set with embeddings uses their cosines, and also the
     texts if every document has a text (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
     ``subtopics`` is a list of names, or an object with the grade of each name; if no document has this key, the set has
-    no subtopics. If one document of a set has a title, documents without one get an empty title; if one has a ``cost``,
-    such as its number of tokens, all need one. Queries, ids and names of subtopics are strings or integers. Other keys
-    are ignored.
+    no subtopics. If one document of a set with texts has a title, documents without one get an empty title; if one has
+    a ``cost``, such as its number of tokens, all need one. Queries, ids and names of subtopics are strings or integers.
+    Other keys are ignored.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 from pyarrow import compute
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import AnyPath, shorten
 from structsvm.common.names import QID
 from structsvm.common.tables.batches import Batch, Role, Table, checked
@@ -41,7 +41,7 @@ from structsvm.queries import (
 from structsvm.readers.choosing_columns import choose_columns
 from structsvm.readers.letor import check_fill
 from structsvm.readers.query_writers import query_writer, write_in_attempts
-from structsvm.readers.store import StoreWriter, place_of
+from structsvm.readers.store import StoreWriter, open_store, place_of
 
 _REMEDY = (
     "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name the column of "
@@ -261,6 +261,7 @@ def convert_parquet(source: AnyPath, path: AnyPath, *, dtype: Any = None, **opti
         write_in_attempts(partial(_write, tables, layout, *more), (queries, documents))
     except _Unlabelled:
         write_in_attempts(partial(_write, tables, layout._replace(label=None), *more), (queries, documents))
+    warn_of_repeats(Path(tables[0].source), open_store(path))
 
 
 def layout_of(
@@ -453,6 +454,6 @@ def warn_of_repeats(file: Path, data: QueryData) -> None:
     if repeats:
         query, document = repeats[0]
         warn_user(
-            f"{file}: {len(repeats)} documents have several rows in a query; the first is document "
+            f"{file}: {counted(document=len(repeats))} with several rows in a query; the first is document "
             f"{shorten(str(document))} of query {shorten(str(query))}. Keep one row per document of a query"
         )

@@ -68,17 +68,26 @@ def test_scores_are_those_of_the_library_in_the_order_of_the_file(room):
 def test_evaluate_is_the_library_on_the_rows_of_the_file(room, cli):
     _, _, y, qid = witness(room)
     asked = ["map", "ndcg@3", "mrr", "precision@2"]
-    options = " ".join(f"--metric {name}" for name in asked)
+    options = " ".join(("--relevance 2", *(f"--metric {name}" for name in asked)))
     # docids settle ties, of which real scores have none: the witness goes without them
     scores = numbers(room / "scores.txt")
     different = set()
-    for convention in ("trec", "letor4", "letor4_script", "burges"):
-        command = f"evaluate {room}/test.txt {room}/scores.txt --convention {convention} {options}"
+    for convention, empty in (
+        ("trec", "one"),
+        ("letor4", "zero"),
+        ("letor4_script", "one"),
+        ("burges", "zero"),
+    ):
+        command = (
+            f"evaluate {room}/test.txt {room}/scores.txt --convention {convention} --empty {empty} {options}"
+        )
         found = cli.json(command, "--per-query")
         assert (found["n_queries"], found["n_rows"], found["convention"]) == (30, 360, convention)
         assert list(found["metrics"]) == asked
         for name in asked:
-            expected = metrics.evaluate(name, np.array(y), scores, qid=qid, convention=convention)
+            expected = metrics.evaluate(
+                name, np.array(y), scores, qid=qid, convention=convention, empty=empty, relevance=2
+            )
             assert found["intervals"][name] == pytest.approx(expected.interval(), abs=1e-15)
             assert found["metrics"][name] == pytest.approx(expected.mean, abs=1e-15)
             values = zip(map(str, expected.query_ids.tolist()), expected.per_query.tolist(), strict=True)

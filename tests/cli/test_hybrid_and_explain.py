@@ -145,7 +145,7 @@ def test_explain(cli, shop, model):
             cli(f"explain {model}.npz {data} --query q3 --a d35 --b d36 --fill 7"),
             re.M,
         )
-    assert "--a d3: expected a document such as d30, or a rank from 1 to 10 in query q3" in cli.refuses(
-        f"explain {model}.npz rows.csv --query q3 --a d3 --b 1"
+    assert "--a ²: expected a document such as d30, or a rank from 1 to 10 in query q3" in cli.refuses(
+        f"explain {model}.npz rows.csv --query q3 --a ² --b 1"
     )
     assert "--query x: expected a query" in cli.refuses(f"explain {model}.npz rows.csv --query x --a 1 --b 2")

@@ -286,8 +286,7 @@ def test_each_user_counts_once_by_definition():
             here = (shown == d) & (query == q)[:, None]
             weight = (share * (query == q)).sum() / (share * here.any(axis=1)).sum()
             each += (here * clicked * (1 + place)).sum(axis=1) * weight / np.log2(rank[q, d] + 2)
-    by_user = np.bincount(user, share * each)
-    assert found.dcg == pytest.approx(interval_of(by_user))
+    assert found.dcg == pytest.approx(interval_of(np.bincount(user, share * each)))
 
 
 def test_logged_probabilities_of_a_recommender():
@@ -361,8 +360,7 @@ def test_the_unseen_is_told_and_refused():
     ):
         refused(message, evaluate_from_clicks, log, *candidates, propensities=[1, 1])
     found = evaluate_from_clicks(cells, *new, propensities=[1, 1], most_unseen=0.5)
-    total = 1 + 1 / np.log2(3) + 0.5
-    assert found.unseen == pytest.approx(1 / total)
+    assert found.unseen == pytest.approx(1 / (1 + 1 / np.log2(3) + 0.5))
     assert found.bounds == pytest.approx((1 / np.log2(3), 1 / np.log2(3) + 1))
 
 

@@ -90,8 +90,7 @@ def test_json_lines_round_trip(tmp_path):
     assert first.labels[0].tolist() == [[1, 1, 0], [0, 0, 2]]
     assert first.labels[1].shape == (2, 0)
     assert first.sets[0].titles == ["opera", ""]
-    assert first.sets[1].texts == [["two", "words"], []]
-    assert first.sets[1].ids == ["0", "1"]
+    assert (first.sets[1].texts, first.sets[1].ids) == ([["two", "words"], []], ["0", "1"])
     candidate_sets.write_candidates(first, tmp_path / "again.jsonl")
     again = candidate_sets.read_candidates(tmp_path / "again.jsonl")
     for a, b in zip(first.sets, again.sets, strict=True):
@@ -111,6 +110,8 @@ def test_json_lines_round_trip(tmp_path):
     ):
         rejected(message, candidate_sets.write_candidates, bad, tmp_path / "again.jsonl")
     assert candidate_sets.read_candidates(tmp_path / "again.jsonl").subtopics == first.subtopics
+    path.write_text('{"documents": [{"embedding": [3, 4], "title": "of no text"}]}')
+    assert candidate_sets.read_candidates(path).sets[0].similarity.tolist() == [[1.0]]
     (tmp_path / "empty.jsonl").write_text("\n")
     rejected("empty file", candidate_sets.read_candidates, tmp_path / "empty.jsonl")
 

@@ -78,9 +78,8 @@ def test_a_store_is_written_in_pieces(tmp_path, monkeypatch, dtype):
     store = open_store(tmp_path / "all.store")
     assert store.X.dtype == np.dtype(dtype or "float64")
     np.testing.assert_array_equal(store.X, data.X.astype(store.X.dtype))
-    np.testing.assert_array_equal(store.y, data.y)
-    np.testing.assert_array_equal(store.query_ids, data.query_ids)
-    np.testing.assert_array_equal(store.offsets, data.offsets)
+    for part in ("y", "query_ids", "offsets"):
+        np.testing.assert_array_equal(getattr(store, part), getattr(data, part))
 
 
 def test_numbers_of_other_types(tmp_path):
@@ -225,10 +224,8 @@ def test_folders_of_columns_are_read_as_columns(tmp_path, form, monkeypatch):
         rows = frame.sort_values(keys, key=lambda one: one.astype(str).map(quoted), kind="stable")
         rows[[name for name in rows if name not in keys] + keys].to_csv(tmp_path / "one.csv", index=False)
         read, text = read_queries(folder), read_csv(tmp_path / "one.csv")
-        assert read.feature_names == text.feature_names
-        assert read.query_ids.tolist() == text.query_ids.tolist()
-        np.testing.assert_array_equal(read.X, text.X)
-        np.testing.assert_array_equal(read.y, text.y)
+        for part in ("feature_names", "query_ids", "X", "y"):
+            np.testing.assert_array_equal(getattr(read, part), getattr(text, part))
         convert_parquet(folder, tmp_path / f"{k}.store")
         np.testing.assert_array_equal(open_store(tmp_path / f"{k}.store").X, text.X)
         monkeypatch.chdir(tmp_path)
@@ -304,9 +301,14 @@ def test_documents_that_stand_in_a_query_twice_are_said(tmp_path, label):
     (tmp_path / "d.csv").write_text("qid,docid,x,y\nq1,a,1,0\nq1,b,2,1\nq1,a,1.5,2\nq2,a,1,1\nq1,b,.5,1\n")
     pytest.importorskip("pandas").read_csv(tmp_path / "d.csv").to_parquet(tmp_path / "d.parquet")
     columns = {"label": label and "y", "features": ["x"]}
-    for read, name in ((read_csv, "d.csv"), (read_parquet, "d.parquet")):
+
+    def stored(path, **options):
+        convert_parquet(path, tmp_path / "d.store", **options)
+        return open_store(tmp_path / "d.store")
+
+    for read, name in ((read_csv, "d.csv"), (read_parquet, "d.parquet"), (stored, "d.parquet")):
         with pytest.warns(
-            UserWarning, match=rf"{name}: 2 documents have several .* document 'a' of query 'q1'"
+            UserWarning, match=rf"{name}: 2 documents with several .* document 'a' of query 'q1'"
         ):
             assert read(tmp_path / name, **columns).n_rows == 5
 

@@ -104,11 +104,19 @@ def test_grades_on_some_rows_only_are_refused(tmp_path, text, message):
 def test_parquet_files_have_labels_in_all_or_in_none(tmp_path):
     write(tmp_path, "parquet").rename(tmp_path / "b.parquet")
     write(tmp_path, "parquet", [0, 1, 0, 1]).rename(tmp_path / "a.parquet")
-    message = r"b.parquet: expected the columns of .*a.parquet, got no column 'label'"
-    refused(message, readers.read_queries, tmp_path, label=None)
+    refused(
+        r"b.parquet: expected the columns of .*a.parquet, got no column 'label'",
+        readers.read_queries,
+        tmp_path,
+        label=None,
+    )
     (tmp_path / "b.parquet").rename(tmp_path / "0.parquet")
-    message = r"a.parquet: expected the columns of .*0.parquet, got an additional column 'label'"
-    refused(message, readers.read_queries, tmp_path, label=None)
+    refused(
+        r"a.parquet: expected the columns of .*0.parquet, got an additional column 'label'",
+        readers.read_queries,
+        tmp_path,
+        label=None,
+    )
 
 
 def test_clicks_need_no_labels(tmp_path, capsys):

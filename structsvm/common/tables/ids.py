@@ -302,7 +302,8 @@ def exact_array(given: Any) -> NDArray[Any]:
     beside missing values to floats."""
     nulls = getattr(given, "null_count", 0)  # of Arrow and polars
     nulls = nulls() if callable(nulls) else nulls
-    if isinstance(nulls, int) and nulls:  # of a frame of polars it is a frame
+    wide = str(getattr(given, "dtype", "")) in ("Int128", "UInt128")  # of polars, unknown to NumPy
+    if wide or (isinstance(nulls, int) and nulls):  # of a frame of polars the number is a frame
         given = given.to_pylist() if hasattr(given, "to_pylist") else given.to_list()
     return np.asarray(given) if hasattr(given, "dtype") else np.asarray(given, dtype=object)
 

@@ -41,7 +41,7 @@ from structsvm.metrics.significance import Leaders, leaders
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
-_FORMAT = 8  # increase when the content of a cell, or its computation, changes
+_FORMAT = 9  # increase when the content of a cell, or its computation, changes
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,13 @@ class Measures:
         """
         rules = self.rules | ({"ties": "average"} if choosing else {})
         return evaluate_part(name, data.y, scores, qid=data.qid, **rules).result.per_query
+
+    def undefined(self, name: str, data: QueryData) -> int:
+        """Return the number of queries for which a measure is undefined, whatever the scores; their values are 0."""
+        values = evaluate_part(
+            name, data.y, data.y, qid=data.qid, empty="skip", **self.rules
+        ).result.per_query
+        return int(np.isnan(values).sum())
 
     def check(self) -> None:
         """Raise ValueError for an unknown name, before anything is trained."""
@@ -568,6 +575,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     return {
         "grid": grid_tried,
         "validation": validation.tolist(),
+        "undefined": measures.undefined(select, data.validation),
         "C": chosen.C,
         "gap": None if chosen.gap is None else float(chosen.gap),
         "converged": bool(chosen.converged),
