@@ -128,49 +128,59 @@ class ClickCells:
         (ClickSessions(2 sessions, 2 distinct), {})
         """
         check_whole("max_position", max_position, 1, 65535)
-        q = _ids("query", query)
-        n = q.values.shape[0]
-        d, k = _ids("document", document, n), np.asarray(position)
-        _check_length("position", k, n)
-        c = _clicks(clicked, n)
+        given_queries = _ids("query", query)
+        n = given_queries.values.shape[0]
+        given_documents, given_positions = _ids("document", document, n), np.asarray(position)
+        _check_length("position", given_positions, n)
+        given_clicks = _clicks(clicked, n)
         dropped = Dropped()
-        known = q.known & d.known
-        k, finite = _whole_positions(k)
-        base = first_position_of(k[_rows(known & finite)], first_position)
-        ok = known & finite & (k >= base) & (k < base + max_position)
+        known = given_queries.known & given_documents.known
+        given_positions, finite = _whole_positions(given_positions)
+        base = first_position_of(given_positions[_rows(known & finite)], first_position)
+        in_range = finite & (given_positions >= base) & (given_positions < base + max_position)
         dropped.count("missing query or document", (~known).sum())
-        dropped.count("position out of range", (known & ~ok).sum())
-        take = _rows(ok)
-        qv, dv, kv, cv = q.values[take], d.values[take], k[take], c[take]
-        if kv.shape[0] == 0:
+        dropped.count("position out of range", (known & ~in_range).sum())
+        take = _rows(known & in_range)
+        queries, documents = given_queries.values[take], given_documents.values[take]
+        positions, clicks = given_positions[take], given_clicks[take]
+        if positions.shape[0] == 0:
             raise BadInput("log", "expected impressions, got none that can be counted", dropped.said())
         if session is None and probability is None:
             if cluster is not None:
                 raise BadInput("cluster", "requires the session of each impression", "give {session}")
-            return cls(*_tally(qv, dv, kv - base, cv)[0], dropped)
-        s = _ids("session", np.arange(n) if session is None else session, n)
+            return cls(**_tally(queries, documents, positions - base, clicks)[0], dropped=dropped)
+        sessions = _ids("session", np.arange(n) if session is None else session, n)
         users = None if cluster is None else _ids("cluster", cluster, n)
         chance = None if probability is None else _probabilities(probability, n)[take]
-        listed = np.flatnonzero(s.known[take])
-        dropped.count("impression without a session, counted but in no list", kv.shape[0] - listed.size)
-        first, offsets, clicks = _lists(
-            s.values[take][listed], qv[listed], dv[listed], kv[listed], cv[listed], dropped
+        listed = np.flatnonzero(sessions.known[take])
+        dropped.count(
+            "impression without a session, counted but in no list", positions.shape[0] - listed.size
         )
-        kept, alone = listed[first], np.delete(np.arange(kv.shape[0]), listed)
-        cv = np.concatenate([clicks, cv[alone]])
-        qv, dv, kv = (a[np.concatenate([kept, alone])] for a in (qv, dv, kv))
-        counts, row = _tally(qv, dv, kv - base, cv)
-        numbers, names = (None, None) if users is None else _numbered(users, np.arange(n)[take][kept])
+        of_lists, offsets, list_clicks = _lists(
+            sessions.values[take][listed],
+            queries[listed],
+            documents[listed],
+            positions[listed],
+            clicks[listed],
+            dropped,
+        )
+        listed, alone = listed[of_lists], np.delete(np.arange(positions.shape[0]), listed)
+        order = np.concatenate([listed, alone])
+        positions = positions[order] - base
+        counts, row = _tally(
+            queries[order], documents[order], positions, np.concatenate([list_clicks, clicks[alone]])
+        )
+        numbers, names = (None, None) if users is None else _numbered(users, np.arange(n)[take][listed])
         entries = ClickSessions(
-            offsets,
-            row[: kept.size],
-            clicks,
-            np.ones(offsets.shape[0] - 1, np.int64),
-            kv[: kept.size] - base + 1,
-            None if numbers is None else _one_each(numbers, offsets, dropped),
-            None if chance is None else chance[kept],
+            offsets=offsets,
+            row=row[: listed.size],
+            clicked=list_clicks,
+            count=np.ones(offsets.shape[0] - 1, np.int64),
+            places=positions[: listed.size] + 1,
+            cluster=None if numbers is None else _one_each(numbers, offsets, dropped),
+            probability=None if chance is None else chance[listed],
         )
-        return cls(*counts, dropped, cluster_ids=names)._with_lists(entries, dropped)
+        return cls(**counts, dropped=dropped, cluster_ids=names)._with_lists(entries, dropped)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
@@ -222,17 +232,17 @@ class ClickCells:
                 lists = [one.renumbered(own, who) for one, own, who in old if one is not None]
                 held[kind] = distinct_sessions(lists) if lists else None
         return cls(
-            queries,
-            offsets,
-            documents[rows % documents.shape[0]],
-            keys // width,
-            keys % width,
-            add([p.shows for p in parts]),
-            add([p.clicks for p in parts]),
-            dropped,
-            held["sessions"],
-            held["gapped"],
-            names,
+            query_ids=queries,
+            offsets=offsets,
+            docid=documents[rows % documents.shape[0]],
+            row=keys // width,
+            position=keys % width,
+            shows=add([p.shows for p in parts]),
+            clicks=add([p.clicks for p in parts]),
+            dropped=dropped,
+            sessions=held["sessions"],
+            gapped=held["gapped"],
+            cluster_ids=names,
         )
 
     @property
@@ -473,10 +483,11 @@ def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
     return np.where(finite, k, 0).astype(np.int64), finite
 
 
-def _tally(
-    query: Any, document: Any, position: Int, clicked: ArrayLike
-) -> tuple[tuple[Any, Any, Any, Any, Any, Any, Any], Int]:
-    """Return the first fields of :class:`ClickCells`, and the row of each impression; ``position`` counts from 0."""
+def _tally(query: Any, document: Any, position: Int, clicked: ArrayLike) -> tuple[dict[str, Any], Int]:
+    """Return ids and counts, by the names of their fields in :class:`ClickCells`, and the row of each impression.
+
+    ``position`` counts from 0.
+    """
     (q, n_queries, query_ids), (d, n_documents, docids) = _codes(query), _codes(document)
     pairs = None
     if n_queries * n_documents < 2**62:
@@ -486,11 +497,17 @@ def _tally(
     distinct, row = np.unique(pair, return_inverse=True)
     width = int(position.max()) + 1
     cells, cell = np.unique(row * width + position, return_inverse=True)
-    shows, clicks = np.bincount(cell), np.bincount(cell, clicked).astype(np.int64)
     row_q, row_d = divmod(distinct, n_documents) if pairs is None else pairs
     present, counts = np.unique(row_q, return_counts=True)
-    positions = cells // width, cells % width + 1
-    return (query_ids(present), offsets_of(counts), docids(row_d), *positions, shows, clicks), row
+    return {
+        "query_ids": query_ids(present),
+        "offsets": offsets_of(counts),
+        "docid": docids(row_d),
+        "row": cells // width,
+        "position": cells % width + 1,
+        "shows": np.bincount(cell),
+        "clicks": np.bincount(cell, clicked).astype(np.int64),
+    }, row
 
 
 def _codes(ids: NDArray[Any]) -> tuple[Int, int, Callable[[Int], Any]]:
@@ -543,19 +560,19 @@ def _clean_lists(key, position, document, clicked):  # type: ignore[no-untyped-d
         if i > 0 and key[i] != key[i - 1]:
             start = i
         # search the rows of this list that are kept so far for the same document and for the same position
-        same_document, same_position = -1, False
+        repeat_of, is_taken = -1, False
         for j in range(i - 1, start - 1, -1):
             if keep[j] and document[j] == document[i]:
-                same_document = j
+                repeat_of = j
                 break
-            same_position = same_position or (keep[j] and position[j] == position[i])
-        if same_document >= 0:  # a repeat: one impression, clicked if any of its rows was
+            is_taken = is_taken or (keep[j] and position[j] == position[i])
+        if repeat_of >= 0:  # a repeat: one impression, clicked if any of its rows was
             keep[i] = False
-            clicked[same_document] = clicked[same_document] or clicked[i]
-            again = position[same_document] == position[i]
+            clicked[repeat_of] = clicked[repeat_of] or clicked[i]
+            again = position[repeat_of] == position[i]
             repeated += again
             twice += not again
-        elif same_position:
+        elif is_taken:
             keep[i] = False
             taken += 1
     return keep, repeated, taken, twice

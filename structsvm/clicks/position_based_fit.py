@@ -66,7 +66,13 @@ def fit_product(cells: ProductCells, *, prior: float, n_rounds: int, tol: float)
         covariance, row_errors = _errors(cells, u, v, prior)
     gu, gv, *_ = _derivatives(*cells, u, v, prior)
     return ProductFit(
-        a, e, float(_value(*cells, u, v, 0.0)), _gap((gu, u), (gv, v)), steps, covariance, row_errors
+        attraction=a,
+        examination=e,
+        log_likelihood=float(_value(*cells, u, v, 0.0)),
+        gap=_gap((gu, u), (gv, v)),
+        n_steps=steps,
+        covariance=covariance,
+        row_errors=row_errors,
     )
 
 

@@ -251,7 +251,16 @@ def harvest(
         )
     covariance, n_clusters, freedom, effective = part.errors(phi)
     theta, connected = exp(products(basis, phi)), np.arange(size) < n
-    return Propensities(theta, covariance, n_clusters, connected, bound, n_steps, freedom, effective)
+    return Propensities(
+        theta=theta,
+        covariance=covariance,
+        n_clusters=n_clusters,
+        connected=connected,
+        certificate=bound,
+        n_steps=n_steps,
+        freedom=freedom,
+        effective_clusters=effective,
+    )
 
 
 class TrustBias(NamedTuple):

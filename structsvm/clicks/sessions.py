@@ -51,13 +51,13 @@ class ClickSessions:
         """Return the distinct lists with the given indices; ``row`` keeps its values."""
         index, offsets, at = choose_groups(self.offsets, chosen)
         return ClickSessions(
-            offsets,
-            self.row[at],
-            self.clicked[at],
-            self.count[index],
-            None if self.places is None else self.places[at],
-            None if self.cluster is None else self.cluster[index],
-            None if self.probability is None else self.probability[at],
+            offsets=offsets,
+            row=self.row[at],
+            clicked=self.clicked[at],
+            count=self.count[index],
+            places=None if self.places is None else self.places[at],
+            cluster=None if self.cluster is None else self.cluster[index],
+            probability=None if self.probability is None else self.probability[at],
         )
 
     def tally(self, level: Int, n_levels: int) -> tuple[Int, Int, Int, Int]:
@@ -93,13 +93,13 @@ def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
         return np.concatenate([np.zeros(0, dtype), *columns])
 
     return ClickSessions(
-        np.concatenate(offsets),
-        of("row", np.int64),
-        of("clicked", np.bool_),
-        of("count", np.int64),
-        of("places", np.int64, lambda p: p.position),
-        of("cluster", np.int64, lambda p: np.full(p.n_distinct, -1)),
-        of("probability", np.float64, lambda p: np.full(p.row.shape[0], np.nan)),
+        offsets=np.concatenate(offsets),
+        row=of("row", np.int64),
+        clicked=of("clicked", np.bool_),
+        count=of("count", np.int64),
+        places=of("places", np.int64, lambda p: p.position),
+        cluster=of("cluster", np.int64, lambda p: np.full(p.n_distinct, -1)),
+        probability=of("probability", np.float64, lambda p: np.full(p.row.shape[0], np.nan)),
     )
 
 

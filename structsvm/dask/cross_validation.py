@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -111,12 +111,13 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
                     timeout=self.timeout,
                     place="the partitions (held out)",
                 )
-                for at, per_query, weight, names, n in measured:
-                    # queries are numbered through all partitions; ``at`` holds indices within one partition
-                    weights[start + at], ids[start + at] = weight, names
-                    queries.append(start + at)
-                    values.append(per_query)
-                    start += n
+                for part in measured:
+                    # queries are numbered through all partitions; the part holds indices within its partition
+                    index = start + part.queries
+                    weights[index], ids[index] = part.weights, part.ids
+                    queries.append(index)
+                    values.append(part.values)
+                    start += part.n_queries
                 yield np.concatenate(queries), np.concatenate(values)
 
         with self._choose(Cs, weights, folds(), lambda: np.array(ids.tolist())).training():
@@ -132,21 +133,26 @@ def _distinguishes(held: Held, name: str, relevance: float) -> bool:
         return data.n_rows > 0 and distinguishes(name, data.y, data.qid, relevance=relevance)
 
 
-def _held_out(
-    held: Held, fold: int, coefs: Sequence[Float], name: str, relevance: float
-) -> tuple[Any, Float, Float, Any, int]:
-    """Return indices, values for each of ``coefs``, weights and ids of the queries of a fold in a partition.
+class _HeldOut(NamedTuple):
+    """Queries of a fold in a partition: indices, values for each C, weights and ids; all queries are counted."""
 
-    The last result is the total number of queries in the partition.
-    """
+    queries: Int
+    values: Float
+    weights: Float
+    ids: Any
+    n_queries: int
+
+
+def _held_out(held: Held, fold: int, coefs: Sequence[Float], name: str, relevance: float) -> _HeldOut:
+    """Return the values of a measure for each of ``coefs`` on the queries of a fold in a partition."""
     # only weights and values are sent: the rows stay on their workers
     with held.lock:
         data, weights, folds = held.queries()
         at = np.flatnonzero(folds == fold)
-        if at.size == 0:
-            return at, np.empty((0, len(coefs))), np.empty(0), data.query_ids[at], data.n_queries
-        some = data.select(at)
-        options: Any = {"qid": some.qid, "relevance": relevance}
-        parts = [evaluate_part(name, some.y, linear_scores(some.X, w), **options) for w in coefs]
-        values = [part.result.per_query for part in parts]
-        return at, np.stack(values, axis=1), weights[at], data.query_ids[at], data.n_queries
+        values = np.empty((0, len(coefs)))
+        if at.size:
+            some = data.select(at)
+            options: Any = {"qid": some.qid, "relevance": relevance}
+            parts = [evaluate_part(name, some.y, linear_scores(some.X, w), **options) for w in coefs]
+            values = np.stack([part.result.per_query for part in parts], axis=1)
+        return _HeldOut(at, values, weights[at], data.query_ids[at], data.n_queries)

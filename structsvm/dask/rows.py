@@ -189,11 +189,21 @@ def summary(rows: Rows) -> Summary:
     """Return sizes, columns and ids of the rows."""
     data, ids = rows.data, rows.data.query_ids
     ordered = np.sort(ids)
-    ends = (ids[0], ids[-1], ordered[0], ordered[-1]) if data.n_queries else (None,) * 4
-    written = "strings" if ids.dtype.kind == "U" else "integers", Spelling.of(ids)
-    kind = "CSR" if sparse.issparse(data.X) else "dense"
-    sizes = rows.place, data.n_rows, data.n_features, data.feature_names, *written, kind, n_bytes(data)
-    return Summary(*sizes, *map(_plain, ends))
+    first, last, least, most = (ids[0], ids[-1], ordered[0], ordered[-1]) if data.n_queries else (None,) * 4
+    return Summary(
+        place=rows.place,
+        n_rows=data.n_rows,
+        n_features=data.n_features,
+        names=data.feature_names,
+        ids="strings" if ids.dtype.kind == "U" else "integers",
+        spelling=Spelling.of(ids),
+        kind="CSR" if sparse.issparse(data.X) else "dense",
+        n_bytes=n_bytes(data),
+        first=_plain(first),
+        last=_plain(last),
+        least=_plain(least),
+        most=_plain(most),
+    )
 
 
 def _plain(value: object) -> Any:

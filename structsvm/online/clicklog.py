@@ -600,14 +600,14 @@ class _Collector:
     def log(self, origin: str) -> ClickLog:
         names = self.header.names(origin, len(self.impressions))
         return ClickLog(
-            tuple(self.impressions),
-            self.impressions[0].shown.method,
-            names,
-            self.header.n_missing,
-            self.n_repeated,
-            self.n_identical,
-            self.source,
-            tuple(self.numbers),
+            impressions=tuple(self.impressions),
+            method=self.impressions[0].shown.method,
+            rankers=names,
+            n_missing_feedback=self.header.n_missing,
+            n_repeated=self.n_repeated,
+            n_identical=self.n_identical,
+            source=self.source,
+            numbers=tuple(self.numbers),
         )
 
 

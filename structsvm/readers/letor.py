@@ -295,7 +295,13 @@ def check_options(
     check_choice("label", label, ("grade", None))
     value = np.inf if fill is None else float(fill)
     return Options(
-        n_features, np.dtype(dtype), sparse, int(one_based), value, query_sizes is None, count_threads(n_jobs)
+        n_features=n_features,
+        dtype=np.dtype(dtype),
+        sparse=sparse,
+        base=int(one_based),
+        fill=value,
+        with_qid=query_sizes is None,
+        n_jobs=count_threads(n_jobs),
     )
 
 

@@ -80,13 +80,21 @@ class QueryWriter:
         self._writer.append(X, y, lengths, self._column.ids(ids), docid=docid)
 
 
+class _Stored(NamedTuple):
+    """An array in the file of runs."""
+
+    start: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
 class _Run(NamedTuple):
-    """Rows on disk, sorted by query: position, dtype and shape of each array."""
+    """Rows on disk, sorted by query."""
 
     codes: NDArray[Any]
     """Query numbers of the rows, memory-mapped: a search touches only a few pages."""
 
-    columns: list[list[tuple[int, np.dtype[Any], tuple[int, ...]]]]
+    columns: list[list[_Stored]]
     """Arrays of query numbers, X, y, document ids and row numbers: one array each, three for a sparse X, none for a
     missing column."""
 
@@ -137,14 +145,14 @@ class GatheringWriter:
                 written.append([] if column is None else self._write(column[order]))
         with naming(self._writer.path):
             self._file.flush()
-        ((start, dtype, shape),) = written[0]
-        self._runs.append(_Run(np.memmap(self._file, dtype, "r", start, shape), written))
+        (codes,) = written[0]
+        self._runs.append(_Run(np.memmap(self._file, codes.dtype, "r", codes.start, codes.shape), written))
 
-    def _write(self, column: Any) -> list[tuple[int, np.dtype[Any], tuple[int, ...]]]:
+    def _write(self, column: Any) -> list[_Stored]:
         arrays = [column.indptr, column.indices, column.data] if hasattr(column, "indptr") else [column]
         written = []
         for array in arrays:
-            written.append((self._file.tell(), array.dtype, array.shape))
+            written.append(_Stored(self._file.tell(), array.dtype, array.shape))
             self._file.write(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
         return written
 
@@ -180,7 +188,7 @@ class GatheringWriter:
             if a < b:
                 yield tuple(self._rows_of(arrays, a, b) for arrays in run.columns)
 
-    def _rows_of(self, arrays: list[tuple[int, np.dtype[Any], tuple[int, ...]]], a: int, b: int) -> Any:
+    def _rows_of(self, arrays: list[_Stored], a: int, b: int) -> Any:
         if not arrays:
             return None
         if len(arrays) == 1:
@@ -189,11 +197,10 @@ class GatheringWriter:
         indices, data = (self._part(one, int(indptr[0]), int(indptr[-1])) for one in arrays[1:])
         return sparse.csr_matrix((data, indices, indptr - indptr[0]), shape=(b - a, self._writer.n_features))
 
-    def _part(self, where: tuple[int, np.dtype[Any], tuple[int, ...]], a: int, b: int) -> NDArray[Any]:
-        start, dtype, (_, *rest) = where
-        width = int(np.prod(rest, dtype=np.int64))
-        self._file.seek(start + a * width * dtype.itemsize)
-        return np.fromfile(self._file, dtype, (b - a) * width).reshape(b - a, *rest)
+    def _part(self, array: _Stored, a: int, b: int) -> NDArray[Any]:
+        width = int(np.prod(array.shape[1:], dtype=np.int64))
+        self._file.seek(array.start + a * width * array.dtype.itemsize)
+        return np.fromfile(self._file, array.dtype, (b - a) * width).reshape(b - a, *array.shape[1:])
 
 
 def _bytes_of(column: Any) -> int:

@@ -421,16 +421,16 @@ def _write(
     """Make one attempt to write the store; ``apart`` tells whether the rows of some query are not contiguous."""
     with StoreWriter(path, len(layout.features), dtype=dtype, feature_names=layout.features) as writer:
         rows = query_writer(writer, apart, queries)
-        for batch, (X, y, qid, docid, _) in _batches([(table, None) for table in tables], layout):
-            if y is not None and np.isnan(y).any():
+        for batch, block in _batches([(table, None) for table in tables], layout):
+            if block.y is not None and np.isnan(block.y).any():
                 raise _Unlabelled
-            ids = _array(spelled(queries, look(queries, qid, batch)))
+            ids = _array(spelled(queries, look(queries, block.qid, batch)))
             names = None
-            if docid is not None:
-                names = _array(spelled(documents, look(documents, docid, batch))).astype(np.str_)
+            if block.docid is not None:
+                names = _array(spelled(documents, look(documents, block.docid, batch))).astype(np.str_)
             starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
             lengths = np.diff(starts, append=batch.n)
-            rows.add(X.astype(dtype, copy=False), y, names, ids[starts].tolist(), lengths)
+            rows.add(block.X.astype(dtype, copy=False), block.y, names, ids[starts].tolist(), lengths)
         queries.settle()
         documents.settle()
         rows.finish()

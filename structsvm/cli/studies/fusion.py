@@ -210,14 +210,14 @@ def cross_validate_fusion(
     if not pool.judged.all():
         every[~of_known] = model.predict(pool.select(~pool.judged))
     return FusionResult(
-        known,
-        pool.to_run(every).top(depth),
-        model,
-        tuple(grid.tolist()),
-        tuple(chosen),
-        choice.values.mean(axis=0),
-        table,
-        tuple(runs),
-        tuple(best(fold != k) for k in range(folds)),
-        estimate_of(table.results[LEARNED, measure], baseline=baseline),
+        pool=known,
+        run=pool.to_run(every).top(depth),
+        model=model,
+        Cs=tuple(grid.tolist()),
+        chosen=tuple(chosen),
+        curve=choice.values.mean(axis=0),
+        table=table,
+        runs=tuple(runs),
+        best_on_training=tuple(best(fold != k) for k in range(folds)),
+        estimate=estimate_of(table.results[LEARNED, measure], baseline=baseline),
     )

@@ -132,7 +132,16 @@ class Watches:
             value, lower, upper = watch.interval(guardrails["alpha"])
             limit, text = guardrails.get(f"{name}_margin", 0.0), self.TEXTS[name].format(**guardrails)
             found.append(
-                Guardrail(name, watch.alarm_n is not None, value, limit, watch.n, text, lower, upper)
+                Guardrail(
+                    name=name,
+                    alarm=watch.alarm_n is not None,
+                    value=value,
+                    limit=limit,
+                    n=watch.n,
+                    text=text,
+                    lower=lower,
+                    upper=upper,
+                )
             )
         return found
 

@@ -101,7 +101,14 @@ class Engine:
             headers[header] = variables[variable]
         identity = given.id or dialect.identity
         return cls(
-            name, given.url, dialect, given.body, headers, identity, given.timeout_s, frozenset(given.also)
+            name=name,
+            url=given.url,
+            dialect=dialect,
+            body=given.body,
+            headers=headers,
+            id=identity,
+            timeout_s=given.timeout_s,
+            also=frozenset(given.also),
         )
 
     def for_ranker(self, table: Mapping[str, Any]) -> Self:

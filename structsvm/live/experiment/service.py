@@ -128,15 +128,15 @@ class Service:
         """
         experiment = await self.registry.found(key)
         check_texts(call)
-        found = assign(experiment, call)
-        if found.serve == "interleaved" and experiment.policy is not None:
+        assigned = assign(experiment, call)
+        if assigned.serve == "interleaved" and experiment.policy is not None:
             duel = await self._duel(experiment.row, experiment.policy, call.request_id)
-            found = found._replace(arms=duel.arms, note=duel.note)
-        names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
-        if found.serve != "interleaved":
-            return bodies.Assigned(found.serve, names, why=found.why)
-        sealed = {"e": experiment.row.id, "r": call.request_id, "a": found.arms, "n": found.note}
-        return bodies.Assigned(found.serve, names, self.secrets.seal(sealed))
+            assigned = assigned._replace(arms=duel.arms, note=duel.note)
+        names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(assigned.arms)]
+        if assigned.serve != "interleaved":
+            return bodies.Assigned(assigned.serve, names, why=assigned.why)
+        sealed = {"e": experiment.row.id, "r": call.request_id, "a": assigned.arms, "n": assigned.note}
+        return bodies.Assigned(assigned.serve, names, self.secrets.seal(sealed))
 
     async def _duel(self, row: ExperimentRow, policy: Policy, request_id: str) -> Duel:
         """Return the duel of a request; all pages share the duel of the first page."""
@@ -160,44 +160,46 @@ class Service:
         experiment = await self.registry.found(key)
         check_texts(call)
         check_show(call, experiment.config)
-        found = self._assigned(experiment, call)
-        if found.serve != "interleaved" and found.why != "control":
-            return self._unrecorded(experiment, call, found)
-        record, serve = await self._drawn(experiment, call, found)
-        if record is None:
-            return self._unrecorded(experiment, call, found._replace(serve="production", why=serve))
+        assigned = self._assigned(experiment, call)
+        if assigned.serve != "interleaved" and assigned.why != "control":
+            return self._unrecorded(experiment, call, assigned)
+        drawn = await self._drawn(experiment, call, assigned)
+        if isinstance(drawn, str):
+            return self._unrecorded(experiment, call, assigned._replace(serve="production", why=drawn))
+        record, serve = drawn
         revision, config = experiment.row, experiment.config
         # units are hashed with the experiment's key, and are not stored once this key is deleted
-        row = ShownRow(
-            impression_id(revision.salt, call.request_id, call.offset),
-            revision.id,
-            self.clock.now(),
+        unit = (
             None
             if call.unit is None or revision.unit_key is None
-            else hashed_unit(revision.unit_key, call.unit),
-            serve,
-            record.to_json(),
-            json.dumps(call.rankings, ensure_ascii=False) if config["log_rankings"] else None,
-            call.query if config["log_query"] else None,
-            None if call.elapsed_ms is None else round(call.elapsed_ms),
-            found.chance,
-            config.get("epoch", 0),
+            else hashed_unit(revision.unit_key, call.unit)
+        )
+        row = ShownRow(
+            id=impression_id(revision.salt, call.request_id, call.offset),
+            experiment=revision.id,
+            shown_at=self.clock.now(),
+            unit=unit,
+            serve=serve,
+            record=record.to_json(),
+            rankings=json.dumps(call.rankings, ensure_ascii=False) if config["log_rankings"] else None,
+            query=call.query if config["log_query"] else None,
+            elapsed_ms=None if call.elapsed_ms is None else round(call.elapsed_ms),
+            chance=assigned.chance,
+            epoch=config.get("epoch", 0),
         )
         try:
             earlier = await self.writer.show(row, self.settings.behind_s)
         except StoreDown as error:
             if self.settings.strict:
                 raise Refused("store", "the list cannot be recorded now", 1) from error
-            return self._unrecorded(experiment, call, found._replace(serve="production", why="store"))
-        documents, shown_at = list(record.documents), row.shown_at
-        if earlier is not None:
-            documents, shown_at = json.loads(earlier.record)["documents"], earlier.shown_at
-            serve = earlier.serve
+            return self._unrecorded(experiment, call, assigned._replace(serve="production", why="store"))
+        stored = row if earlier is None else earlier
+        documents = list(record.documents) if earlier is None else json.loads(earlier.record)["documents"]
         self._lists[row.id] = documents
         if len(self._lists) > _LISTS:
             self._lists.popitem(last=False)
-        token = self.secrets.token(Token(row.experiment, len(documents), shown_at, row.id))
-        why = "control" if serve == "control" else None
+        token = self.secrets.token(Token(row.experiment, len(documents), stored.shown_at, row.id))
+        why = "control" if stored.serve == "control" else None
         return self._answer(
             "production" if why else "interleaved", why, documents, token, replayed=earlier is not None
         )
@@ -227,14 +229,14 @@ class Service:
             assert token is not None
             dwell = event.get("dwell_s")
             rows[k] = ClickRow(
-                token.impression,
-                place,
-                event.get("action", "click"),
+                id=token.impression,
+                place=place,
+                action=event.get("action", "click"),
                 # the clocks of two machines may differ, but no click precedes its list
-                max(now, token.shown_at),
-                None if dwell is None else float(dwell),
-                token.shown_at,
-                token.shown_at + self.registry.by_id[token.experiment].row.window_ms,
+                at=max(now, token.shown_at),
+                dwell=None if dwell is None else float(dwell),
+                shown_at=token.shown_at,
+                closes_at=token.shown_at + self.registry.by_id[token.experiment].row.window_ms,
             )
         fates: list[int] = []
         if rows:
@@ -315,61 +317,63 @@ class Service:
 
     def _assigned(self, experiment: Experiment, call: Show) -> Assigned:
         """Return the assignment of a request, with its duel if it has one."""
-        found = assign(experiment, call)
+        assigned = assign(experiment, call)
         if call.assignment is not None:
             sealed = self.secrets.unseal(call.assignment)
             if sealed is None or sealed["e"] != experiment.row.id or sealed["r"] != call.request_id:
                 raise Refused("bad_assignment", "the assignment is for another request or experiment")
-            if found.serve == "interleaved":
-                found = found._replace(arms=tuple(sealed["a"]), note=sealed["n"])
-        elif found.serve == "interleaved" and experiment.policy is not None:
+            if assigned.serve == "interleaved":
+                assigned = assigned._replace(arms=tuple(sealed["a"]), note=sealed["n"])
+        elif assigned.serve == "interleaved" and experiment.policy is not None:
             raise Refused("no_assignment", "a bandit requires the assignment that assign returned")
-        return found
+        return assigned
 
-    async def _drawn(self, experiment: Experiment, call: Show, found: Assigned) -> tuple[Shown | None, str]:
-        """Return the record of a list and how it is served, or None and the reason why it cannot be drawn."""
+    async def _drawn(self, experiment: Experiment, call: Show, assigned: Assigned) -> tuple[Shown, str] | str:
+        """Return the record of a list and how it is served, or the reason why it cannot be drawn."""
         config, rankings, offset, last = experiment.config, call.rankings, call.offset, call.last
-        method, names = config["method"], [config["rankers"][arm] for arm in found.arms]
+        method, names = config["method"], [config["rankers"][arm] for arm in assigned.arms]
         missing = [name for name in dict.fromkeys(names) if name not in rankings]
         if missing:
             raise Refused("missing_ranking", f"rankings: the key {missing[0]!r:.80} is missing")
         if not rankings.get(config["production"], ["-"]):
-            return None, "empty"
+            return "empty"
         chosen = [rankings[name] for name in names]
-        if found.why == "control":
+        if assigned.why == "control":
             if not (page := chosen[0][offset:last]):
-                return None, "page"
+                return "page"
             return undrawn(method, page, len(config["rankers"]), offset=offset), "control"
         by_team = interleaver(method).is_by_team
         if not all(chosen):
             self.not_compared(experiment.row.key, "empty")
-            return None, "empty"
+            return "empty"
         if offset and not by_team:
-            return None, "page"
-        duel: dict[str, Any] = {} if experiment.policy is None else {"arms": found.arms, "note": found.note}
+            return "page"
+        duel: dict[str, Any] = (
+            {} if experiment.policy is None else {"arms": assigned.arms, "note": assigned.note}
+        )
         top = [ranking[:last] for ranking in chosen]
         if all(ranking == top[0] for ranking in top):
             if not (page := top[0][offset:]):
-                return None, "page"
+                return "page"
             return undrawn(method, page, len(chosen), offset=offset, **duel), "same"
-        told = (method, chosen, last, experiment.row.salt, call.request_id)
+        arguments = (method, chosen, last, experiment.row.salt, call.request_id)
         # in a thread unless it is team draft: the linear programme of the optimised method takes milliseconds
-        shown = draw(*told) if by_team else await asyncio.to_thread(draw, *told)
+        shown = draw(*arguments) if by_team else await asyncio.to_thread(draw, *arguments)
         shown = page_of(shown, offset)
         if not shown.documents:
-            return None, "page"
+            return "page"
         return replace(shown, **duel), "interleaved"
 
-    def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> bodies.Shown:
+    def _unrecorded(self, experiment: Experiment, call: Show, assigned: Assigned) -> bodies.Shown:
         """Return one ranker's list, which is not stored."""
         name = experiment.config["production"]
-        if found.serve == "winner":
-            name = experiment.config["rankers"][found.arms[0]]
+        if assigned.serve == "winner":
+            name = experiment.config["rankers"][assigned.arms[0]]
             if name not in call.rankings:
-                name, found = experiment.config["production"], found._replace(serve="production")
+                name, assigned = experiment.config["production"], assigned._replace(serve="production")
         ranking = call.rankings.get(name)
         return self._answer(
-            found.serve, found.why, None if ranking is None else ranking[call.offset : call.last]
+            assigned.serve, assigned.why, None if ranking is None else ranking[call.offset : call.last]
         )
 
     def _answer(

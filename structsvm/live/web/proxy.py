@@ -125,15 +125,18 @@ class Proxy:
         if why is not None or length <= 0:
             return await self._page(engine, asked, why or "page", main)
         call = Show(
-            request_id,
-            {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}},
-            length,
-            offset,
-            asked.unit,
-            _kept(query.text),
-            assigned.assignment,
-            1000 * (time.perf_counter() - asked.arrived),
-            context,
+            request_id=request_id,
+            rankings={
+                production: list(main.ranking),
+                **{name: list(others[name].ranking) for name in wanted},
+            },
+            length=length,
+            offset=offset,
+            unit=asked.unit,
+            query=_kept(query.text),
+            assignment=assigned.assignment,
+            elapsed_ms=1000 * (time.perf_counter() - asked.arrived),
+            context=context,
         )
         shown = await self._show(key, call)
         why = shown.why or ""

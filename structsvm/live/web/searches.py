@@ -61,15 +61,15 @@ class Asked:
         headers = {name: given[name] for name in _PASSED if name in given}
         headers["accept-encoding"] = "gzip" if _takes_gzip(given.getlist("accept-encoding")) else "identity"
         return cls(
-            raw,
-            body,
-            request.method,
-            headers,
-            {} if coding is None else {"content-encoding": coding},
-            request.scope["query_string"].decode("latin-1"),
-            one("x-structsvm-unit", "ext.ubi.client_id"),
-            one(search_header, "ext.ubi.query_id"),
-            _text_of(given.get("x-structsvm-query")),
+            raw=raw,
+            body=body,
+            method=request.method,
+            headers=headers,
+            encoding={} if coding is None else {"content-encoding": coding},
+            parameters=request.scope["query_string"].decode("latin-1"),
+            unit=one("x-structsvm-unit", "ext.ubi.client_id"),
+            search=one(search_header, "ext.ubi.query_id"),
+            text=_text_of(given.get("x-structsvm-query")),
         )
 
     def of_engine(self, engine: Engine) -> Self:

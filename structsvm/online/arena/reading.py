@@ -127,15 +127,15 @@ def read_votes(source: object, *, columns: Mapping[str, str] | None = None) -> V
     questions, question = _coded([read["question"][k] for k in order] if "question" in read else [])
     judges, judge = _coded([read["judge"][k] for k in order] if "judge" in read else [])
     return Votes(
-        models,
-        np.array([index[first[k]] for k in order], dtype=np.int64),
-        np.array([index[second[k]] for k in order], dtype=np.int64),
-        share[order],
-        question,
-        judge,
-        questions,
-        dropped,
-        judges,
+        models=models,
+        first=np.array([index[first[k]] for k in order], dtype=np.int64),
+        second=np.array([index[second[k]] for k in order], dtype=np.int64),
+        share=share[order],
+        question=question,
+        judge=judge,
+        questions=questions,
+        dropped=dropped,
+        judges=judges,
     )
 
 

@@ -106,7 +106,16 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     # without intervals, any rank is possible
     unknown = np.ones(k, dtype=np.int64), np.full(k, k)
     best, worst = _ranks(estimate[:k], covariance[:k, :k]) if np.isfinite(error).all() else unknown
-    return Strengths(members, estimate[:k], lower, upper, best, worst, float(theta[k]), float(error[k]))
+    return Strengths(
+        models=members,
+        strength=estimate[:k],
+        lower=lower,
+        upper=upper,
+        best_rank=best,
+        worst_rank=worst,
+        order=float(theta[k]),
+        order_error=float(error[k]),
+    )
 
 
 def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:

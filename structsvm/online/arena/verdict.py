@@ -455,9 +455,17 @@ def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> li
     out = []
     for i, j in np.argwhere(np.triu(plays)).tolist():
         n, share = int(plays[i, j]), float(wins[i, j] / plays[i, j])
-        interval = float(lower[i, j]), float(upper[i, j])
         out.append(
-            PairEvidence(names[i], names[j], n, share, *interval, float(peak[i, j]), float(peak[j, i]))
+            PairEvidence(
+                first=names[i],
+                second=names[j],
+                n_votes=n,
+                share=share,
+                lower=float(lower[i, j]),
+                upper=float(upper[i, j]),
+                log_evidence=float(peak[i, j]),
+                log_evidence_against=float(peak[j, i]),
+            )
         )
     return out
 

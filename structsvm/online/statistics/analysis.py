@@ -471,8 +471,8 @@ def compared(
     ``outcomes`` are the numbers of won, lost and tied queries, and ``drawn`` the numbers of units that the randomised
     sign test counts as won and lost.
     """
-    found = tests.mean_of(values, counts=counts)
-    n, mean = int(counts.sum()), found.mean
+    estimate = tests.mean_of(values, counts=counts)
+    n, mean = int(counts.sum()), estimate.mean
     # A sign, rank or randomization test keeps its level only if the statistic is symmetric for indifferent users.
     # Fractional outcomes have mean zero without this symmetry: their signs are drawn.
     sign = tests.sign(values, counts) if drawn is None else tests.sign_of_counts(*drawn)
@@ -500,15 +500,25 @@ def compared(
         )
     # only rounding can move a value beyond the bound
     unit = np.clip(values / bound, -1.0, 1.0)
-    lower, upper, p = counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
+    lower, upper = estimate.interval(1 - settings.alpha)
+    always_lower, always_upper, p = (
+        counted_sequence(unit, counts, settings.alpha) if met else (-1.0, 1.0, 1.0)
+    )
     return PairComparison(
-        *(*names, *outcomes, mean, *found.interval(1 - settings.alpha)),
+        a=names[0],
+        b=names[1],
+        wins=outcomes[0],
+        losses=outcomes[1],
+        ties=outcomes[2],
+        mean=mean,
+        lower=lower,
+        upper=upper,
         p_values={name: result.p_value for name, result in results.items()},
         p_value=chosen.p_value,
         leader={1: names[0], -1: names[1]}.get(direction),
         queries_needed=needed,
-        always_valid_lower=bound * lower,
-        always_valid_upper=bound * upper,
+        always_valid_lower=bound * always_lower,
+        always_valid_upper=bound * always_upper,
         always_valid_p_value=p,
         always_valid_queries_needed=per_unit * counted_needed(unit, counts, level) if met else math.inf,
         log_evidence=log_evidence((1.0 + unit) / 2.0, counts),

@@ -118,7 +118,15 @@ def ab_test(users: ArrayLike, conversions: ArrayLike, *, share: float = 0.5, alp
     p = min(1.0, float(exp(-_log_capital(won, share, share))))
     winner = ("B" if centre > share else "A") if p <= alpha else None
     lift = rates[1] / rates[0] - 1 if rates[0] else np.inf
-    return ABTest(rates, float(lift), float(ratio(low) - 1), float(ratio(high) - 1), p, winner, alpha)
+    return ABTest(
+        rates=rates,
+        lift=float(lift),
+        lower=float(ratio(low) - 1),
+        upper=float(ratio(high) - 1),
+        p_value=p,
+        winner=winner,
+        alpha=alpha,
+    )
 
 
 def _whole(name: str, given: ArrayLike) -> Float:

@@ -422,22 +422,22 @@ class _Reader:
             outcome = _joined(won)[stays]
             pairs.append(PairColumns(_joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
-            self.method.name,
-            rankers,
-            len(clicked),
-            int(clicked.sum()),
-            self.header.n_missing,
-            n_repeated,
-            n_identical,
-            tuple(pairs),
-            self.weights is not None,
-            cluster,
-            codes,
-            self.largest if self.weights is None else most_features(self.weights, self.largest),
-            again,
-            tuple(met) if self.header.is_duels else None,
-            n_without,
-            self.n_same,
+            method=self.method.name,
+            rankers=rankers,
+            n_impressions=len(clicked),
+            n_clicked=int(clicked.sum()),
+            n_missing_feedback=self.header.n_missing,
+            n_repeated=n_repeated,
+            n_identical=n_identical,
+            pairs=tuple(pairs),
+            weighted=self.weights is not None,
+            cluster=cluster,
+            codes=codes,
+            bound=self.largest if self.weights is None else most_features(self.weights, self.largest),
+            again=again,
+            met=tuple(met) if self.header.is_duels else None,
+            n_without=n_without,
+            n_same=self.n_same,
         )
 
     def _distinct(self, names: Int, numbers: Int, content: Int) -> NDArray[np.bool_]:

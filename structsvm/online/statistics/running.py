@@ -117,7 +117,15 @@ class RunningStatistics:
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
         log = CreditedLog(
-            self.method, self.rankers, self.n_impressions, self.n_clicked, 0, 0, 0, (), bound=self._largest
+            method=self.method,
+            rankers=self.rankers,
+            n_impressions=self.n_impressions,
+            n_clicked=self.n_clicked,
+            n_missing_feedback=0,
+            n_repeated=0,
+            n_identical=0,
+            pairs=(),
+            bound=self._largest,
         )
         pairs = []
         for pair in self._pairs:

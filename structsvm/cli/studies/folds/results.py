@@ -335,19 +335,19 @@ def tests_of(
                 lower, upper = plain((t.lower, t.upper))
                 pairs.append(
                     PairedTest(
-                        measure,
-                        method,
-                        baseline,
-                        test.mean_difference,
-                        lower,
-                        upper,
-                        test.wins,
-                        test.losses,
-                        test.ties,
-                        test.p_value,
-                        t.p_value,
-                        randomized,
-                        1.0,
+                        measure=measure,
+                        method=method,
+                        baseline=baseline,
+                        difference=test.mean_difference,
+                        lower=lower,
+                        upper=upper,
+                        wins=test.wins,
+                        losses=test.losses,
+                        ties=test.ties,
+                        p_value=test.p_value,
+                        t_p_value=t.p_value,
+                        randomization_p_value=randomized,
+                        holm=1.0,
                     )
                 )
                 p_of[measure, frozenset((method, baseline))] = test.p_value
