@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from structsvm.common.checks import BadInput, counted
+from structsvm.common.checks import BadInput, counted, first_few
 from structsvm.common.names import QID
 from structsvm.common.row_checks import (
     check_offsets as check_offsets,
@@ -234,7 +234,7 @@ def refuse_number(argument: str, key: object, numbers: tuple[int, ...] | None) -
     if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         raise BadInput(
             argument,
-            f"the columns of X are called {', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}, "
+            f"the columns of X are called {first_few(map(str, numbers), 4)}, "
             "so that this number may be a label or a position",
             "name the columns by strings and use these names",
             code="X.rename(columns=str)",

@@ -79,12 +79,14 @@ def simulate(
     On LETOR data the probabilities of winning are estimated first, by interleaving each pair of features; the outcomes
     of duels are then drawn from these probabilities, unless --live is given. Progress is shown on stderr.
     """
+    from structsvm.online.simulation.runs import REGRETS
+
     paths.check_outputs({"--report": report}, list(map(paths.check_input, (world, *letor.models))))
     if checkpoint is not None:
         paths.check_kept(checkpoint)
     n_steps = check_whole("horizon", horizon, floats=True)
     check_whole("runs", runs)
-    check_choice("regret", regret, ("average", "sum", "weak"))
+    check_choice("regret", regret, REGRETS)
     players = _players(default_bandits() if algorithms is None else algorithms, regret, n_steps)
 
     names: list[str] | None = None

@@ -78,7 +78,9 @@ def explain(
         for name, value in terms
         if value or len(terms) < 10
     ]
-    above = "above" if scores[i] > scores[j] else "below" if scores[i] < scores[j] else "level with"
+    above = "level with"
+    if scores[i] != scores[j]:
+        above = "above" if scores[i] > scores[j] else "below"
     a, b = (documents[i], documents[j]) if documents else (a, b)
     verdict = f"{a} ({scores[i]:.6g}) is {above} {b} ({scores[j]:.6g}) by {abs(scores[i] - scores[j]):.6g}"
     emit(

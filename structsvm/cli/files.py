@@ -19,7 +19,7 @@ from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.groups import Group
 from structsvm.cli.terminal import note
-from structsvm.common.checks import BadInput, counted
+from structsvm.common.checks import BadInput, counted, first_few
 from structsvm.common.files import plain_float, read_lines, shorten, unpacked
 from structsvm.common.names import QID
 from structsvm.common.tables.source import Source
@@ -186,7 +186,7 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     """Return the rows with the features of a model, in its order, if both have names; warn if the model has no
     names."""
     if names is None and rows.feature_names is not None:
-        first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
+        first = first_few(map(repr, rows.feature_names), 3)
         note(
             f"warning: {path}: the model was trained without feature names; {first} are matched by their order"
         )

@@ -66,8 +66,8 @@ def serve(
     for name in stated:
         check_choice(f"{config}: serve: key", name, sorted(set(Settings.__dataclass_fields__) - options))
     given = {
-        "secret_file": secret_file and str(secret_file),
-        "backup_folder": backup_folder and str(backup_folder),
+        "secret_file": None if secret_file is None else str(secret_file),
+        "backup_folder": None if backup_folder is None else str(backup_folder),
         "keyless": no_keys,
         "strict": strict,
     }

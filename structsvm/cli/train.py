@@ -13,7 +13,7 @@ from structsvm.cli.files import Data, TrainingTable, keep_names, naming
 from structsvm.cli.groups import Group
 from structsvm.cli.options import Jobs, Monotone, Output, Positive, Relevance, Scale, Seed, Tol, read_signs
 from structsvm.cli.terminal import GapProgress, emit
-from structsvm.common.checks import BadInput, counted
+from structsvm.common.checks import BadInput, counted, first_few
 from structsvm.common.escaping import printable
 
 _NAMED = 6
@@ -147,10 +147,10 @@ def train(
         progress.check(there.fit_)
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9
-        about = f"{counted(query=there.n_queries_)} in {counted(partition=there.n_partitions_)}"
         _say(
             there,
-            f"{about}, {counted(feature=there.n_features_in_)}; {held:.2f} GB of rows per worker at most",
+            f"{counted(query=there.n_queries_)} in {counted(partition=there.n_partitions_)}, "
+            f"{counted(feature=there.n_features_in_)}; {held:.2f} GB of rows per worker at most",
             output,
             progress,
         )
@@ -176,8 +176,7 @@ def train(
 
     about = counted(query=rows.n_queries, document=rows.n_rows, feature=rows.n_features)
     if rows.feature_names is not None:
-        more = ", ..." if rows.n_features > _NAMED else ""
-        about += f": {', '.join(map(printable, rows.feature_names[:_NAMED]))}{more}"
+        about += f": {first_few(map(printable, rows.feature_names), _NAMED)}"
     _say(model, about, output, progress)
 
 

@@ -11,7 +11,8 @@ from structsvm.common.checks import BadInput
 from structsvm.common.event_logs import Dropped
 from structsvm.common.tables.ids import Spelling
 
-_BATCH = 1 << 20  # impressions counted at once
+BATCH = 1 << 20
+"""Number of impressions counted at once."""
 
 
 class Parts:
@@ -68,7 +69,7 @@ class Batches:
         for column, more in zip(self._columns, values, strict=True):
             column.extend(more)
         self._lists += 1
-        if len(self._columns[0]) >= _BATCH:
+        if len(self._columns[0]) >= BATCH:
             self._count()
 
     def cells(self) -> ClickCells:

@@ -265,7 +265,9 @@ class _ModelByRounds(_WalkModel):
             self._update(sessions, found, by_row)
 
     def _log_prior(self) -> float:
-        return self.prior and self.prior * sum(
+        if not self.prior:
+            return 0.0
+        return self.prior * sum(
             float(np.sum(elementary.log(p) + elementary.log1p(-np.asarray(p))))
             for p in (self.attraction_, getattr(self, "satisfaction_", ()), self.continuation_)
         )

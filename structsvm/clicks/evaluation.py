@@ -25,7 +25,7 @@ from structsvm.clicks.propensities import (
     trust_bias,
 )
 from structsvm.clicks.sessions import ClickSessions, joined_sessions
-from structsvm.common.checks import BadInput, check_choice, check_fraction, check_number, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_fraction, check_number, check_whole, counted
 from structsvm.common.portable.elementary import log2
 from structsvm.common.records import plain
 from structsvm.protocols import Float, Int
@@ -115,7 +115,7 @@ class CounterfactualEstimate:
         over = "" if self.over_baseline is None else f"over the baseline {self.over_baseline}, "
         return (
             f"CounterfactualEstimate(DCG@{self.k} {self.dcg}, shown {self.logged_dcg}, difference {self.difference}, "
-            f"{over}{self.n_sessions} lists, {self.unseen:.0%} not in the log)"
+            f"{over}{counted(list=self.n_sessions)}, {self.unseen:.0%} not in the log)"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -301,7 +301,6 @@ def evaluate_from_clicks(
         half = (residual.upper - residual.value) / gain
     difference = of_new.minus(1.0, of_shown)
     part = np.bincount(log.query, difference.each * log.weight, cells.n_queries) / log.n
-    top = np.argsort(-np.abs(part), kind="stable")[:10]
     return CounterfactualEstimate(
         dcg=dcg,
         logged_dcg=interval(of_shown),
@@ -312,7 +311,9 @@ def evaluate_from_clicks(
         n_sessions=log.n_sessions,
         effective_sample_size=weights.effective(log),
         largest_weight=float(weights.per_click[log.clicked > 0].max()),
-        drivers=tuple((cells.query_ids[q].item(), float(part[q])) for q in top),
+        drivers=tuple(
+            (cells.query_ids[q].item(), float(part[q])) for q in np.argsort(-np.abs(part), kind="stable")[:10]
+        ),
         trust_bias_p=bias.p_value,
         k=k,
         level=level,

@@ -12,7 +12,7 @@ from structsvm.common.checks import BadInput, check_number
 from structsvm.queries import offsets_of
 
 _KEPT = 1024
-_MOST_OFTEN = 3
+_MIN_CLICKS = 3
 """Minimum number of clicks for which the counts of a query are unlikely to be the same in another log."""
 
 UInt = NDArray[np.uint64]
@@ -75,7 +75,7 @@ def sketch_of(cells: ClickCells) -> UInt:
 
 
 def _digests(cells: ClickCells) -> UInt:
-    often = np.bincount(cells.row_query, cells.per_row(cells.clicks), cells.n_queries) >= _MOST_OFTEN
+    often = np.bincount(cells.row_query, cells.per_row(cells.clicks), cells.n_queries) >= _MIN_CLICKS
     chosen = np.flatnonzero(often if often.any() else np.ones_like(often))
     ids = np.zeros(cells.n_queries, dtype=np.uint64)
     ids[chosen] = [_hash(str(query)) for query in cells.query_ids[chosen].tolist()]

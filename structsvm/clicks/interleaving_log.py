@@ -17,8 +17,8 @@ from structsvm.online.clicklog import (
     Impression,
     Line,
     Lines,
+    clicked_indices,
     numbered_lines,
-    places_of,
     refuse_disagreement,
     said,
 )
@@ -82,7 +82,7 @@ def _add(batches: Batches, impressions: Iterable[Impression]) -> None:
             continue
         documents = [str(d) for d in one.shown.documents]
         clicked = [False] * len(documents)
-        for k in places_of(one):
+        for k in clicked_indices(one):
             clicked[k] = True
         batches.add(str(one.query), documents, clicked, one.shown.offset)
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from structsvm.clicks.cells import ClickCells, check_cells, check_clicked
 from structsvm.clicks.propensities import Propensities, given_or_harvested
-from structsvm.common.checks import BadInput, check_choice, check_fraction
+from structsvm.common.checks import BadInput, check_choice, check_fraction, counted
 from structsvm.common.files import csv_lines, replacing
 from structsvm.protocols import Float, Int
 
@@ -121,7 +121,7 @@ class ClickJudgments:
         return (self.query, self.document, self.value, self.lower, self.upper, self.shows, self.clicks)
 
     def __repr__(self) -> str:
-        return f"ClickJudgments({self.value.shape[0]} documents, {self.method})"
+        return f"ClickJudgments({counted(document=self.value.shape[0])}, {self.method})"
 
 
 def judgments(

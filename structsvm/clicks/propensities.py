@@ -11,7 +11,7 @@ from scipy import stats
 
 from structsvm.clicks.cells import ClickCells, check_cells, check_clicked
 from structsvm.clicks.conditional_likelihood import Likelihood
-from structsvm.common.checks import BadInput, check_fraction, check_whole
+from structsvm.common.checks import BadInput, check_fraction, check_whole, first_few
 from structsvm.common.portable.arrays import inverse, products
 from structsvm.common.portable.elementary import exp, log
 from structsvm.common.records import plain
@@ -175,8 +175,8 @@ class Propensities:
         )
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{v:.3g}" for v in self.theta[:5])
-        return f"Propensities({self.theta.shape[0]} positions: {shown}{', ...' if self.theta.shape[0] > 5 else ''})"
+        shown = first_few((f"{v:.3g}" for v in self.theta), 5)
+        return f"Propensities({self.theta.shape[0]} positions: {shown})"
 
 
 def harvest(

@@ -92,10 +92,12 @@ def _told(source: Source) -> str:
     first = _first_line(path)
     if first.lstrip().startswith("{"):  # or the first line of a response spread over several lines
         entry = _entry(first)
-        rows = (
+        if "shown" in entry:
+            return "log"
+        is_row = (
             unpacked(path.name).endswith(".jsonl") and entry and "query_id" not in entry and not is_ubi(path)
         )
-        return "log" if "shown" in entry else "table" if rows else "ubi"
+        return "table" if is_row else "ubi"
     if "\t" in first and ":" in first:
         return "sessions"
     if not first:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.checks import counted
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import choose_groups, places_in
@@ -76,7 +77,7 @@ class ClickSessions:
         return replace(self, row=row[self.row], cluster=users)
 
     def __repr__(self) -> str:
-        return f"ClickSessions({self.n_sessions} sessions, {self.n_distinct} distinct)"
+        return f"ClickSessions({counted(session=self.n_sessions)}, {self.n_distinct} distinct)"
 
 
 def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import compute
 
-from structsvm.clicks.batches import Parts
+from structsvm.clicks.batches import BATCH, Parts
 from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Ids, first_position_of
 from structsvm.common.checks import BadInput, counted
 from structsvm.common.event_logs import Dropped, by_time
@@ -33,7 +33,6 @@ from structsvm.common.tables.ids import IdColumn, reread
 from structsvm.common.tables.opening import open_tables
 from structsvm.common.tables.roles import find_columns
 
-_BATCH = 1 << 20  # rows counted at once
 _IDS = ("query", "document", "session", "cluster")
 _FIELDS = {"query": "query_ids", "document": "docid", "cluster": "cluster_ids"}
 
@@ -308,14 +307,14 @@ def _joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield parts of ``_BATCH`` additional rows each; the last list of a part moves to the next part."""
+    """Yield parts of ``BATCH`` additional rows each; the last list of a part moves to the next part."""
     held: list[pa.RecordBatch] = []
     n = moved = 0
     for columns in batches:
         held.append(columns)
         n += columns.num_rows
-        while n - moved >= _BATCH:
-            whole, end = _joined(held), moved + _BATCH
+        while n - moved >= BATCH:
+            whole, end = _joined(held), moved + BATCH
             if cut := _start_of_list(whole, end):
                 yield whole.slice(0, cut)
             held, n, moved = [whole.slice(cut)], n - cut, end - cut

@@ -129,9 +129,13 @@ def read_team_draft_table(table: object, *, columns: Mapping[str, str] | None = 
             if name is None or document is None or math.isnan(rank):
                 dropped.count("row without an impression, a document or a rank")
                 continue
-            hit = _Hit(document, rank, None if team is None else str(team), click, time)
-            about: dict[str, Any] = {r: v for r, v in zip(more, rest, strict=True) if v is not None}
-            rows.append((name, hit, about))
+            rows.append(
+                (
+                    name,
+                    _Hit(document, rank, None if team is None else str(team), click, time),
+                    {role: value for role, value in zip(more, rest, strict=True) if value is not None},
+                )
+            )
     shown: dict[Any, list[_Hit]] = {}
     who: dict[Any, dict[str, Any]] = {}
     for k in by_time([hit.time for _, hit, _ in rows]):

@@ -4,7 +4,7 @@ for messages."""
 import math
 import numbers
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, NamedTuple, Self
 
@@ -234,6 +234,12 @@ def missing_parts(protocol: type, candidate: object) -> str:
     """Return the members of a protocol that an object lacks."""
     parts = [*protocol.__annotations__, *(name for name in vars(protocol) if not name.startswith("_"))]
     return ", ".join(part for part in parts if not hasattr(candidate, part))
+
+
+def first_few(words: Iterable[str], n: int) -> str:
+    """Return the first ``n`` words, separated by commas, with an ellipsis if there are more."""
+    words = list(words)
+    return ", ".join(words[:n]) + (", ..." if len(words) > n else "")
 
 
 def counted(separator: str = "", /, **counts: int) -> str:

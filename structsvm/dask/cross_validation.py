@@ -99,7 +99,6 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         def folds() -> Iterator[tuple[Int, Float]]:
             for fold in range(self.cv):
                 coefs = [fit.w for fit in fit_path_partitioned(parts, Cs.tolist(), fold=fold, **options)]
-                start, queries, values = 0, [], []
                 measured = ask(
                     client,
                     _held_out,
@@ -111,14 +110,14 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
                     timeout=self.timeout,
                     place="the partitions (held out)",
                 )
-                for part in measured:
-                    # queries are numbered through all partitions; the part holds indices within its partition
-                    index = start + part.queries
-                    weights[index], ids[index] = part.weights, part.ids
-                    queries.append(index)
-                    values.append(part.values)
-                    start += part.n_queries
-                yield np.concatenate(queries), np.concatenate(values)
+                # queries are numbered through all partitions; the parts hold indices within their partition
+                starts = np.cumsum([0, *(part.n_queries for part in measured[:-1])])
+                queries = np.concatenate(
+                    [start + part.queries for start, part in zip(starts, measured, strict=True)]
+                )
+                weights[queries] = np.concatenate([part.weights for part in measured])
+                ids[queries] = np.concatenate([part.ids.astype(object) for part in measured])
+                yield queries, np.concatenate([part.values for part in measured])
 
         with self._choose(Cs, weights, folds(), lambda: np.array(ids.tolist())).training():
             self.fit_ = next(fit_path_partitioned(parts, [self.C_], **options))

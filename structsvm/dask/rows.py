@@ -231,8 +231,9 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
     parts = [kept, *others]
     if len(parts) == 1:
         return parts[0]
-    names = "X", "qid", "y"
-    X, ids, labels = (queries.stacked([getattr(part.data, name) for part in parts]) for name in names)
+    X, ids, labels = (
+        queries.stacked([getattr(part.data, name) for part in parts]) for name in ("X", "qid", "y")
+    )
     weight = queries.stacked([part.weight for part in parts])
     return _grouped(X, labels, ids, weight, first.data.feature_names, first.place)
 

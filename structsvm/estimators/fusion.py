@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, first_few
 from structsvm.common.row_checks import column_ranges
 from structsvm.common.training_data import record_rows
 from structsvm.estimators.fitted import Saved
@@ -183,4 +183,4 @@ def fusion_path(
 
 
 def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(ascii(name[:60]) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    return first_few((ascii(name[:60]) for name in names), 8)

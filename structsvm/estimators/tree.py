@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
-from structsvm.common.checks import BadInput, check_positive, check_whole
+from structsvm.common.checks import BadInput, check_positive, check_whole, first_few
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import feature_names
 from structsvm.common.row_checks import warn_user
@@ -198,7 +198,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         missing = set(_columns_with_nan(X)) - {*seen, *self.leaves_._categorical(X.shape[1])}
         if missing:
             names = feature_names(getattr(self, "feature_names_in_", None), X.shape[1])
-            few = ", ".join(names[f] for f in sorted(missing)[:5]) + (", ..." if len(missing) > 5 else "")
+            few = first_few((names[f] for f in sorted(missing)), 5)
             warn_user(
                 f"X: missing values in {few}, which had none in training; the trees treat them as 0, and the bins as "
                 "lower than all values; impute them, or train on rows with missing values"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, first_few
 from structsvm.features.forest import Forest, Tree
 from structsvm.features.ranks import rounding_to
 from structsvm.protocols import Int
@@ -89,7 +89,7 @@ def _check_pandas_categories(text: str) -> None:
             raise BadInput(
                 "model",
                 "expected categories numbered 0, 1, 2, ..., as in the trees, got a pandas column with the "
-                f"categories {', '.join(map(repr, categories[:4]))}{', ...' if len(categories) > 4 else ''}",
+                f"categories {first_few(map(repr, categories), 4)}",
                 "train on the codes, and name the column in {categorical_feature}",
                 code="X[column] = X[column].cat.codes",
             )

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from structsvm import queries
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, first_few
 from structsvm.common.machine import memory_bytes
 from structsvm.common.row_checks import column_ranges
 from structsvm.features.scaling import refuse_sparse
@@ -176,10 +176,10 @@ def _named_by_numbers(X: Any, model: object) -> Any:
     if numbers is None:
         return X
     if model is not None and not hasattr(model, "feature_names_in_"):
-        shown = ", ".join(map(str, numbers[:4])) + ", ..." * (len(numbers) > 4)
         raise BadInput(
             "X",
-            f"expected columns as in training, which had no names, got a frame whose columns are called {shown}",
+            "expected columns as in training, which had no names, got a frame whose columns are called "
+            f"{first_few(map(str, numbers), 4)}",
             "train on a frame with these columns, or pass its values in the column order of training",
             code="X.to_numpy()",
         )
@@ -380,9 +380,8 @@ def _numbers(column: Any, known: list[Any], name: str) -> Float:
     numbers = np.array([number.get(value, np.nan) for value in values])
     unseen = {value for value in values[np.isnan(numbers)] if value is not None and value == value}
     if unseen:
-        few = ", ".join(map(repr, sorted(map(str, unseen))[:3]))
         queries.warn_user(
-            f"X: the column {name!r} has {len(unseen)} categories that did not occur in training ({few}"
-            f"{', ...' if len(unseen) > 3 else ''}); they count as missing"
+            f"X: the column {name!r} has {len(unseen)} categories that did not occur in training "
+            f"({first_few(map(repr, sorted(map(str, unseen))), 3)}); they count as missing"
         )
     return numbers

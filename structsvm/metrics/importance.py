@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole, first_few
 from structsvm.common.frames import frame
 from structsvm.common.names import feature_names
 from structsvm.metrics.evaluation import evaluate, evaluate_part, measure_name
@@ -52,8 +52,8 @@ class Importances:
         )
 
     def __repr__(self) -> str:
-        first = ", ".join(f"{self.names[j]} {self.mean[j]:+.4f}" for j in self.order[:3])
-        return f"Importances({self.measure} {self.baseline:.4f}; {first}{', ...' if len(self.names) > 3 else ''})"
+        largest = first_few((f"{self.names[j]} {self.mean[j]:+.4f}" for j in self.order), 3)
+        return f"Importances({self.measure} {self.baseline:.4f}; {largest})"
 
     _repr_html_ = html_by("importances")
 

@@ -167,9 +167,9 @@ class Impression(Struct, frozen=True):
     @property
     def clicked(self) -> NDArray[np.bool_]:
         """Boolean array by rank, True for clicked documents, as an argument of ``Interleaver.credit``."""
-        places = np.zeros(len(self.shown.documents), dtype=bool)
-        places[list(places_of(self))] = True
-        return places
+        clicked = np.zeros(len(self.shown.documents), dtype=bool)
+        clicked[list(clicked_indices(self))] = True
+        return clicked
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of the line, without keys for missing values."""
@@ -214,7 +214,7 @@ class Line(Impression, frozen=True, gc=False):
         return Impression(shown, *(getattr(self, name) for name in Impression.__struct_fields__[1:]))
 
 
-def places_of(one: Impression) -> tuple[int, ...]:
+def clicked_indices(one: Impression) -> tuple[int, ...]:
     """Return the indices of the clicked documents, in ascending order."""
     return tuple(sorted({click.rank - 1 for click in one.clicks or ()}))
 

@@ -88,13 +88,12 @@ def side_by_side(*pieces: str) -> str:
     return _piece("side_by_side", [Markup(piece) for piece in pieces])
 
 
-def table(columns: Sequence[Column], rows: Rows, *, caption: str, highlight: Any = None) -> str:
+def table(columns: Sequence[Column], rows: Rows, *, caption: str, highlight: Sequence[int] = ()) -> str:
     """Return a table; if it is wider than the screen, it scrolls in a box in which the first column remains visible.
 
-    The first cell of a row is its heading; the row or rows with index in ``highlight`` are bold.
+    The first cell of a row is its heading; the rows with an index in ``highlight`` are bold.
     """
-    bold = () if highlight is None else (highlight,) if isinstance(highlight, int) else highlight
-    return _piece("table", columns, rows, caption, bold)
+    return _piece("table", columns, rows, caption, highlight)
 
 
 def draw(figure: Figure, *, alt: str = "") -> str:

@@ -98,7 +98,8 @@ def read_candidates(path: AnyPath, *, max_expansion: float | None = None) -> Lab
     for one in labelled.sets:
         for each in filter(None, (one, one.documents)):
             each.ids = documents.texts(each.ids).tolist()
-            each.query = each.query and queries.texts([each.query]).tolist()[0]
+            if each.query:
+                each.query = queries.texts([each.query]).tolist()[0]
         one.check_ids()
     return labelled
 
@@ -428,10 +429,9 @@ def _parse_set(
     names = list(dict.fromkeys(s for graded in grades for s in graded))
     labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades])
     labels = labels.reshape(len(documents), len(names))
-    stated_ids = (d.get("id") for d in documents)
     ids = [
-        str(i) if v is None else _id(v, f"documents[{i}], id", ids_of_documents)
-        for i, v in enumerate(stated_ids)
+        str(i) if d.get("id") is None else _id(d["id"], f"documents[{i}], id", ids_of_documents)
+        for i, d in enumerate(documents)
     ]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):

@@ -20,7 +20,7 @@ from structsvm.queries import QueryData
 from structsvm.readers.choosing_columns import name_roles, separated_otherwise
 from structsvm.readers.tables import read_rows
 
-_MOST = 1000
+_MAX_CATEGORIES = 1000
 """Maximum number of distinct values of a column; columns with more values probably hold ids."""
 
 _Words = Mapping[str, tuple[Any, list[str]]]
@@ -90,10 +90,10 @@ def _named(
 ) -> tuple[str, ...]:
     for name, words in values.items():
         words.discard("")
-        if not 0 < len(words) <= _MOST:
+        if not 0 < len(words) <= _MAX_CATEGORIES:
             raise BadInput(
                 "categorical",
-                f"expected 1 to {_MOST:,} distinct values in {path}, got {len(words):,}",
+                f"expected 1 to {_MAX_CATEGORIES:,} distinct values in {path}, got {len(words):,}",
                 value=name,
             )
         if len(words) > max(20, n_rows // 2):
@@ -173,7 +173,7 @@ def _check_there(path: Path, wanted: Sequence[str], names: Sequence[str], known:
     for name in names:
         if name not in known:
             column = name.partition("=")[0]
-            nor = f", nor a categorical column {shorten(column)}" * (column != name)
+            nor = "" if column == name else f", nor a categorical column {shorten(column)}"
             problem = f"expected the {len(wanted)} features that were trained on, got no column {shorten(name)}{nor}"
             remedy = f"its columns are {name_some(sorted(known))}"
             if len(known) == 1:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from structsvm import readers  # its names load on first use
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, first_few
 from structsvm.common.files import AnyPath, read_blocks, read_objects, shorten
 from structsvm.common.tables.source import source_of
 from structsvm.queries import QueryData, check_sparse
@@ -142,7 +142,7 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
     if missing.any():
         lacking = np.flatnonzero(missing).tolist()
         names = data.feature_names or range(1, data.n_features + 1)
-        most = ", ".join(f"{names[j]} ({missing[j]})" for j in lacking[:5]) + ", ..." * (len(lacking) > 5)
+        most = first_few((f"{names[j]} ({missing[j]})" for j in lacking), 5)
         warnings.append(_says(len(lacking), "feature has", "features have", f"missing values: {most}"))
     counts = {"queries": data.n_queries, "rows": data.n_rows, "features": data.n_features}
     # bool() avoids a type guard that narrows X to a type without attributes

@@ -293,13 +293,12 @@ def check_options(
         check_whole("n_features", n_features, 1, _MAX_COLUMN + 1)
     check_fill(fill, dtype)
     check_choice("label", label, ("grade", None))
-    value = np.inf if fill is None else float(fill)
     return Options(
         n_features=n_features,
         dtype=np.dtype(dtype),
         sparse=sparse,
         base=int(one_based),
-        fill=value,
+        fill=np.inf if fill is None else float(fill),
         with_qid=query_sizes is None,
         n_jobs=count_threads(n_jobs),
     )

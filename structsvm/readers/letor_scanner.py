@@ -23,7 +23,8 @@ OK, MALFORMED, NO_QID, QID_AND_SIZES, INDEX_LOW, INDEX_HIGH, TWICE, NAN, INFINIT
     range(11)
 )
 _FINITE, _IS_NAN, _IS_INFINITE, _NO_NUMBER, _UNDECIDED = range(5)
-_LF, _HASH, _ZERO, _NINE, _COLON, _D, _I, _Q = b"\n#09:diq"
+_LF, _HASH, _ZERO, _NINE, _COLON, _EQUAL, _POINT, _MINUS, _PLUS = b"\n#09:=.-+"
+_A, _C, _D, _E, _F, _I, _N, _O, _Q, _T, _Y = b"acdefinoqty"
 
 
 @cache
@@ -316,16 +317,16 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     while buf[p] != _LF:
         if (
             word
-            and buf[p] == 100
-            and buf[p + 1] == 111
-            and buf[p + 2] == 99
-            and buf[p + 3] == 105
-            and buf[p + 4] == 100
+            and buf[p] == _D
+            and buf[p + 1] == _O
+            and buf[p + 2] == _C
+            and buf[p + 3] == _I
+            and buf[p + 4] == _D
         ):
             q = p + 5
             while _blank(buf[q]):
                 q += 1
-            if buf[q] == 61:
+            if buf[q] == _EQUAL:
                 q += 1
                 while _blank(buf[q]):
                     q += 1
@@ -349,8 +350,8 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
     # digits with or without a point, as one integer and a power of ten; the integer wraps around beyond 18 digits, in
     # which case the leading digits are read again
     c = buf[p]
-    negative = c == 45
-    if negative or c == 43:
+    negative = c == _MINUS
+    if negative or c == _PLUS:
         p += 1
     start = p
     m = np.int64(0)
@@ -359,7 +360,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
         p += 1
     digits = p - start
     power = 0
-    if buf[p] == 46:
+    if buf[p] == _POINT:
         p += 1
         point = p
         while _ZERO <= buf[p] <= _NINE:
@@ -371,10 +372,10 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
         return _word(buf, start, p, negative)  # type: ignore[no-any-return]
     stop = p
     explicit = 0
-    if buf[p] == 101 or buf[p] == 69:
+    if buf[p] | 32 == _E:
         p += 1
-        down = buf[p] == 45
-        if down or buf[p] == 43:
+        down = buf[p] == _MINUS
+        if down or buf[p] == _PLUS:
             p += 1
         if not _ZERO <= buf[p] <= _NINE:
             return 0.0, p, _NO_NUMBER
@@ -414,7 +415,7 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
     fraction = False
     dropped: Any = False
     while p < stop:
-        if buf[p] == 46:
+        if buf[p] == _POINT:
             fraction = True
         else:
             d = np.int64(buf[p] - _ZERO)
@@ -433,13 +434,13 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
 def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
     """Parse ``nan``, ``inf`` or ``infinity`` in any case."""
     if p == start:
-        # converts letters to lower case; a line feed does not become a letter
+        # | 32 converts letters to lower case; a line feed does not become a letter
         a, b, c = buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32
-        if a == 110 and b == 97 and c == 110:
+        if a == _N and b == _A and c == _N:
             return np.nan, p + 3, _IS_NAN
-        if a == 105 and b == 110 and c == 102:
+        if a == _I and b == _N and c == _F:
             p += 3
-            tail = (105, 110, 105, 116, 121)
+            tail = (_I, _N, _I, _T, _Y)
             same = 0
             while same < 5 and (buf[p + same] | 32) == tail[same]:
                 same += 1

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.checks import BadInput
+from structsvm.common.checks import BadInput, counted
 from structsvm.common.files import AnyPath
 from structsvm.common.tables.ids import id_texts
 from structsvm.protocols import Int
@@ -143,7 +143,7 @@ class Qrels(trec.Listing):
     def __repr__(self) -> str:
         grades, counts = np.unique(self.grades, return_counts=True)
         shares = ", ".join(f"{g}: {n}" for g, n in zip(grades[:12], counts[:12], strict=True))
-        return f"Qrels({self.n_topics} topics, {self.n_rows} judgments, grades {shares})"
+        return f"Qrels({counted(topic=self.n_topics, judgment=self.n_rows)}, grades {shares})"
 
 
 def read_qrels(
@@ -179,7 +179,7 @@ def read_qrels(
     --------
     >>> _ = Path("qrels.txt").write_text("301 0 FT-1 2\\n301 0 FT-2 -2\\n")
     >>> read_qrels("qrels.txt")
-    Qrels(1 topics, 2 judgments, grades -2: 1, 2: 1)
+    Qrels(1 topic, 2 judgments, grades -2: 1, 2: 1)
     """
     path = Path(path)
     trec.check_duplicates(duplicates)

@@ -165,8 +165,7 @@ class GatheringWriter:
         ends, first, at = np.cumsum(self._counts), 0, np.zeros(len(self._runs), dtype=np.int64)
         while first < len(ids):
             done = ends[first] - self._counts[first]
-            last = int(np.searchsorted(ends, done + _RUN_BYTES // bytes_of_row, side="right"))
-            last = max(last, first + 1)
+            last = max(first + 1, int(np.searchsorted(ends, done + _RUN_BYTES // bytes_of_row, side="right")))
             to = np.array([np.searchsorted(run.codes, last) for run in self._runs])
             codes, X, y, docid, rows = map(stacked, zip(*self._read(at, to), strict=True))
             order = np.argsort(codes, kind="stable")

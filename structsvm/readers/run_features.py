@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole, counted, first_few
 from structsvm.protocols import Float, Int
 from structsvm.queries import choose_groups, offsets_of, warn_user
 from structsvm.readers.qrels import Qrels
@@ -159,8 +159,8 @@ class Candidates(ByTopic):
         return Run.from_arrays(self.qid[retrieved], self.docid[retrieved], values[retrieved], tag=tag)
 
     def __repr__(self) -> str:
-        topics = f"{self.n_topics} topics, {int(self.judged.sum())} judged"
-        return f"Candidates({topics}, {self.n_rows} rows, {self.n_runs} runs)"
+        topics = f"{counted(topic=self.n_topics)}, {int(self.judged.sum())} judged"
+        return f"Candidates({topics}, {counted(row=self.n_rows, run=self.n_runs)})"
 
 
 def candidates(runs: Runs, qrels: Qrels | None = None, *, depth: int = 1000) -> Candidates:
@@ -278,5 +278,4 @@ def runs_by_name(runs: Run | Runs) -> dict[str, Run]:
 
 
 def _few(ids: Any) -> str:
-    shown = [str(word)[:40] for word in ids[:3]]
-    return ", ".join(map(ascii, shown)) + (", ..." if len(ids) > 3 else "")
+    return first_few((ascii(str(word)[:40]) for word in ids), 3)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole, counted
 from structsvm.common.files import AnyPath
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first, rows_from, warn_user
@@ -154,7 +154,7 @@ class Run(trec.Listing):
         return Run(self.topics, offsets_of(lengths), self.docid[rows], self.scores[rows], self.tag)
 
     def __repr__(self) -> str:
-        return f"Run({self.tag!r}: {self.n_topics} topics, {self.n_rows} rows)"
+        return f"Run({self.tag!r}: {counted(topic=self.n_topics, row=self.n_rows)})"
 
 
 def read_run(
@@ -200,7 +200,7 @@ def read_run(
     >>> _ = Path("bm25.run").write_text("301 Q0 FT-1 2 2.5 bm25\\n301 Q0 FT-2 1 7 bm25\\n")
     >>> run = read_run("bm25.run")
     >>> run, run.docid.tolist()
-    (Run('bm25': 1 topics, 2 rows), ['FT-2', 'FT-1'])
+    (Run('bm25': 1 topic, 2 rows), ['FT-2', 'FT-1'])
     """
     path = Path(path)
     trec.check_duplicates(duplicates)

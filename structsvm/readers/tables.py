@@ -429,8 +429,13 @@ def _write(
             if block.docid is not None:
                 names = _array(spelled(documents, look(documents, block.docid, batch))).astype(np.str_)
             starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
-            lengths = np.diff(starts, append=batch.n)
-            rows.add(block.X.astype(dtype, copy=False), block.y, names, ids[starts].tolist(), lengths)
+            rows.add(
+                block.X.astype(dtype, copy=False),
+                block.y,
+                names,
+                ids[starts].tolist(),
+                np.diff(starts, append=batch.n),
+            )
         queries.settle()
         documents.settle()
         rows.finish()

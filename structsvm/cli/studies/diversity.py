@@ -127,7 +127,7 @@ class DiversityResult:
         rivals = [name for name in self.chosen if name not in WITH_LABELS] or list(self.chosen)
         best = leaders({name: self.compared[name] for name in rivals})
         means = {name: f"{self.compared[name].mean():.3f}" for name in rivals}
-        blind = "do not know the subtopics and " * (len(rivals) < len(self.chosen))
+        blind = "do not know the subtopics and " if len(rivals) < len(self.chosen) else ""
         n = len(self.labelled.sets)
         text = f"Of {len(rivals)} methods that {blind}choose {self.limit} for each of {n} queries,"
         return " ".join([text, best_said(best, means, MEASURES[self.loss]), *self.seen_in_training()])
@@ -238,5 +238,5 @@ def compare_methods(
     }
     limit = "documents" if k is None else f"{k} documents"
     if budget is not None:
-        limit = f"{'at most ' * (k is not None)}{limit} with a total cost of at most {budget:g}"
+        limit = f"{'' if k is None else 'at most '}{limit} with a total cost of at most {budget:g}"
     return DiversityResult(labelled, models, chosen, values, loss, limit)

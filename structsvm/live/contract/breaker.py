@@ -12,13 +12,13 @@ class Breaker:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._row, self._tries = 0, 0
+        self._n_failures, self._n_failed_trials = 0, 0
         self._until = 0.0
 
     @property
     def is_open(self) -> bool:
         """Whether requests are withheld from the engine, or a trial is under way."""
-        return self._row >= _FAILURES
+        return self._n_failures >= _FAILURES
 
     def allows(self) -> bool:
         """Return whether a request may be sent; after a pause, only the first of several callers may send one."""
@@ -33,11 +33,11 @@ class Breaker:
     def failed(self) -> None:
         """Count a failure."""
         if self.is_open:
-            self._tries = min(self._tries + 1, 3)
-        self._row += 1
+            self._n_failed_trials = min(self._n_failed_trials + 1, 3)
+        self._n_failures += 1
         if self.is_open:
-            self._until = self._clock() + _REST_S * 2**self._tries
+            self._until = self._clock() + _REST_S * 2**self._n_failed_trials
 
     def succeeded(self) -> None:
         """Close the breaker."""
-        self._row = self._tries = 0
+        self._n_failures = self._n_failed_trials = 0

@@ -59,7 +59,9 @@ def number_as_text(value: object) -> Any:
 
 def listed(value: object) -> Sequence[Any]:
     """Return a single value, a list of values or None as a sequence."""
-    return value if isinstance(value, list) else () if value is None else (value,)
+    if value is None:
+        return ()
+    return value if isinstance(value, list) else (value,)
 
 
 def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Metrics:
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self.registry)
         # keep the counters of workers that died; drop their gauges, such as an alarm, which are outdated
-        for pid in {file.stem.rpartition("_")[2] for file in figures().glob("gauge_live*")}:
+        for pid in processes("gauge_live*"):
             if not _lives(int(pid)):
                 with contextlib.suppress(FileNotFoundError):  # another worker has deleted the file
                     mark_process_dead(int(pid))
@@ -57,9 +57,11 @@ class Metrics:
         return generate_latest(every)
 
 
-def figures() -> Path:
-    """Return the folder for the metrics of several workers, each in files that end with its process id."""
-    return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+def processes(pattern: str = "*") -> set[str]:
+    """Return the ids of the workers that have written metrics; the names of their files end with these ids."""
+    return {
+        file.stem.rpartition("_")[2] for file in Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob(pattern)
+    }
 
 
 def _lives(pid: int) -> bool:

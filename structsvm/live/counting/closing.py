@@ -119,7 +119,7 @@ class Counts:
         snapshots: list[tuple[int, str]] = []
         rows: list[tuple[StoredImpression, list[int] | None]] = []
         for impression in impressions:
-            places = sorted({place - 1 for place, action, *_ in impression.clicks if actions.get(action)})
+            clicked = sorted({place - 1 for place, action, *_ in impression.clicks if actions.get(action)})
             evidence = impression.record.evidence
             control = impression.serve == "control"
             self.n_clicks += len(impression.clicks)
@@ -131,7 +131,7 @@ class Counts:
             if impression.chance is not None and (known is None or known < impression.epoch):
                 self.watches.count(control, impression.chance, impression.epoch)
                 if known is None:
-                    self.watches.compare(control=control, clickless=not places, slow=slow)
+                    self.watches.compare(control=control, clickless=not clicked, slow=slow)
                 if unit is not None:
                     counted[unit] = impression.epoch
             if control:
@@ -145,7 +145,7 @@ class Counts:
                 continue
             if len(evidence) == 1:
                 self.watches.add_first(evidence[0][0], impression.record.n_rankers)
-            rows.append((impression, places))
+            rows.append((impression, clicked))
         if self.running is None:
             self._duel(rows)
         else:
@@ -183,8 +183,8 @@ class Counts:
         """
         assert self.policy is not None
         by_size: dict[int, list[int]] = {}
-        for k, (impression, places) in enumerate(rows):
-            if places is not None:
+        for k, (impression, clicked) in enumerate(rows):
+            if clicked is not None:
                 by_size.setdefault(impression.record.n_rankers, []).append(k)
         ahead: dict[int, Float] = {}
         halves = hasattr(self.policy, "decided")
@@ -218,8 +218,8 @@ class Counts:
 
 def _columns(rows: Sequence[tuple[StoredImpression, list[int] | None]]) -> tuple[Any, Any, Any]:
     """Return the records of lists, the indices of their clicked documents, and their names."""
-    records, places = [one.record for one, _ in rows], [clicked or [] for _, clicked in rows]
-    return records, places, [f"impression {one.seq}" for one, _ in rows]
+    clicked_indices = [clicked or [] for _, clicked in rows]
+    return [one.record for one, _ in rows], clicked_indices, [f"impression {one.seq}" for one, _ in rows]
 
 
 def next_snapshot(n: int) -> int:
@@ -301,7 +301,7 @@ class Closer:
 
     def _note(self, name: str, error: Exception) -> None:
         if name not in self.failing:
-            log.error("structsvm live: cannot close impressions%s: %r", f" of {name}" * bool(name), error)
+            log.error("structsvm live: cannot close impressions%s: %r", f" of {name}" if name else "", error)
         self.failing[name] = f"{type(error).__name__}: {error}"[:300]
 
     def _close_experiment(self, row: ExperimentRow) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.checks import counted
 from structsvm.live.contract.bodies import Bandit as BanditState, NotCompared, Player, Report, Verdict
 from structsvm.live.contract.tokens import Secrets, Token
 from structsvm.live.counting.closing import Counts
@@ -123,7 +124,7 @@ def _verdict(counts: Counts, figures: dict[str, Any]) -> Verdict:
         return Verdict(
             counts.winner, f"{counts.winner} wins: decided after {at:,} impressions {how}.", decision["p"], at
         )
-    sentence = f"Not decided after {n:,} impression{'s' * (n > 1)}: "
+    sentence = f"Not decided after {counted(',', impression=n)}: "
     differ = any(pair["mean"] for pair in figures["pairs"])
     sentence += f"{figures['leader']} is ahead" if differ else "no ranker is ahead"
     needed = max(pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"])

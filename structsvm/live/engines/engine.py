@@ -188,7 +188,9 @@ def _fault_of(name: object, found: Mapping[str, Any]) -> str | None:
         return "type"
     if not name:
         return "empty"
-    return "long" if len(name) > MAX_ID else "twice" if name in found else None
+    if len(name) > MAX_ID:
+        return "long"
+    return "twice" if name in found else None
 
 
 def engines_of(tables: object, environment: Mapping[str, str] | None = None) -> dict[str, Engine]:

@@ -244,14 +244,21 @@ class Service:
                 fates = await self.writer.click(list(rows.values()), CLICKS_BEHIND_S)
             except StoreDown as error:
                 raise Refused("store", "clicks cannot be recorded now; send them again", 1) from error
-        gone = [k for k, fate in zip(rows, fates, strict=True) if fate == GONE]
-        rejected += [bodies.Rejected(k, "unknown_impression") for k in gone]
+        rejected += [
+            bodies.Rejected(k, "unknown_impression")
+            for k, fate in zip(rows, fates, strict=True)
+            if fate == GONE
+        ]
         rejected.sort(key=lambda one: one.index)
         taken = bodies.Taken(fates.count(ACCEPTED), fates.count(DUPLICATE), fates.count(LATE), rejected)
-        counts = {"accepted": taken.accepted, "duplicate": taken.duplicate, "late": taken.late}
-        for fate, n in (counts | {"rejected": len(rejected)}).items():
+        for outcome, n in (
+            ("accepted", taken.accepted),
+            ("duplicate", taken.duplicate),
+            ("late", taken.late),
+            ("rejected", len(rejected)),
+        ):
             if n:
-                self.metrics.clicks.labels(fate).inc(n)
+                self.metrics.clicks.labels(outcome).inc(n)
         if len(rejected) == len(events):
             codes = {one.code for one in rejected}
             if codes == {"bad_token"}:

@@ -188,7 +188,7 @@ def _described(method: str, path: str, one: Operation) -> dict[str, Any]:
     last = path.rstrip("/").rpartition("/")[2]
     name = {"{key}": "Experiment" if "experiments" in path else "Search"}.get(last, last.strip("_").title())
     found: dict[str, Any] = {
-        "operationId": f"{method}{name}" + "Alias" * path.endswith("/_search"),
+        "operationId": f"{method}{name}{'Alias' if path.endswith('/_search') else ''}",
         "summary": one.summary,
         "responses": {str(one.status): {"description": "Done", **_content(one.answer)}},
         "security": [] if one.scope is None else [{"key": [one.scope]}],

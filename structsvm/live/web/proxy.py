@@ -13,7 +13,7 @@ import logging
 import re
 import time
 import uuid
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -146,17 +146,16 @@ class Proxy:
         of_another = shown.replayed and len(ids) != length
         if not whole:
             ids = list(dict.fromkeys([*ids, *main.ranking]))[query.first : query.last]
-        found: dict[str, Mapping[str, Any]] = {}
-        for answer in (*(others[ranker] for ranker in wanted), main):  # production's version overrides others
-            found.update(answer.ranking)
-        if of_another or not set(ids) <= set(found):  # the id was used for another search
+        # the first mapping that has a document is used: production's before that of others
+        hits = ChainMap(main.ranking, *(others[ranker].ranking for ranker in reversed(wanted)))
+        if of_another or not set(ids) <= set(hits):  # the id was used for another search
             return await self._page(engine, asked, "replayed", main)
         if control or why == "control":  # also if this search's list was stored as a control for another unit
             return await self._control(engine, asked, main, ids, shown.token or "")
         merged = engine.dialect.merge(
             main.parsed,
             [other.parsed for other in others.values()],
-            [found[name] for name in ids],
+            [hits[name] for name in ids],
             ids,
             query.first,
         )

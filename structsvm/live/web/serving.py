@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from structsvm.common.checks import BadInput
-from structsvm.live.contract.metrics import figures
+from structsvm.live.contract.metrics import processes
 from structsvm.live.contract.settings import Settings
 from structsvm.live.web.app import create_app
 
@@ -58,7 +58,7 @@ def worker_app() -> Starlette:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     # the metrics of a worker remain in files named by its process id, even after it has died
     n_workers = settings.workers
-    if n_workers > 1 and len({file.stem.rpartition("_")[2] for file in figures().iterdir()}) >= n_workers:
+    if n_workers > 1 and len(processes()) >= n_workers:
         _log.warning("structsvm live: a worker that died or stopped answering is replaced")
     return create_app(settings)
 

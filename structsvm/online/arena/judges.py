@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structsvm.online.arena.strengths import FEWEST_CLUSTERS, LEVEL
+from structsvm.online.arena.strengths import FEWEST_CLUSTERS, Z_975
 from structsvm.online.arena.votes import Votes
 from structsvm.protocols import Float
 
@@ -95,5 +95,5 @@ def _kappa(counts: Float) -> tuple[float, float, float]:
         value, left_out = float(kappa(total)), kappa(total - counts)
     if n < FEWEST_CLUSTERS or not np.ptp(left_out) > 0:
         return value, np.nan, np.nan
-    error = LEVEL * float(np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum()))
+    error = Z_975 * float(np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum()))
     return value, max(value - error, -1.0), min(value + error, 1.0)

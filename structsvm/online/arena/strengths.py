@@ -16,7 +16,7 @@ _RIDGE = 0.1
 
 _ORDER_RIDGE = 1e-3
 FEWEST_CLUSTERS = 10
-LEVEL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
+Z_975 = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 _DRAWS = 2000
 _REFITS = 99
 _MOST_TESTED = 100
@@ -94,7 +94,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     estimate = products(centre, theta)
     covariance = matmul(matmul(centre, covariance), centre)
     # half the width of the intervals; with few clusters the sandwich covariance is too small
-    error = LEVEL * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    error = Z_975 * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     if codes.max() + 1 < FEWEST_CLUSTERS:
         error = np.full(k + 1, np.nan)
     # the likelihood of a model that won (lost) all its votes increases without bound: one end of its interval is

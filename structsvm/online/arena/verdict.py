@@ -91,10 +91,23 @@ class Arena:
         p-value of "the votes follow a Bradley-Terry model"; if it is small, trust the pairs, not the strengths.
     n_votes, n_questions, n_ties : int
         Numbers of votes, of distinct questions (None if the votes have no questions) and of ties.
+    alpha : float
+        Largest probability of a wrong verdict.
+    order : str
+        Option of :func:`arena`.
+    cluster : str
+        What the votes are grouped by: "question", "judge" or "none".
     judges : list of Agreement
         Agreement of each judge with the others and with itself; empty unless judges and questions are known.
     notes : list of str
         Remarks on the votes that affect how to read the verdict and the strengths.
+    votes : Votes
+        The votes.
+    threshold : float
+        Logarithm of the evidence that the verdict requires.
+    paths : dict of str to (ndarray, ndarray)
+        By model that was compared with the leader: the numbers of the votes at which evidence was added, and the
+        logarithm of the evidence that the leader beats the model after each.
 
     Examples
     --------
@@ -454,13 +467,12 @@ def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> li
         lower[at], upper[at] = ((1.0 + bound) / 2.0 for bound in bounds[:2])
     out = []
     for i, j in np.argwhere(np.triu(plays)).tolist():
-        n, share = int(plays[i, j]), float(wins[i, j] / plays[i, j])
         out.append(
             PairEvidence(
                 first=names[i],
                 second=names[j],
-                n_votes=n,
-                share=share,
+                n_votes=int(plays[i, j]),
+                share=float(wins[i, j] / plays[i, j]),
                 lower=float(lower[i, j]),
                 upper=float(upper[i, j]),
                 log_evidence=float(peak[i, j]),

@@ -115,16 +115,16 @@ def mixture(growth: Float) -> Float:
 
 @kernel
 def _log_sums(terms, out):  # type: ignore[no-untyped-def]
-    """Write the logarithm of the sum of the exponentials of each row (twelve terms) to ``out``."""
-    e = np.empty(12)
+    """Write the logarithm of the sum of the exponentials of each row (8 to 15 terms) to ``out``."""
+    e = np.empty(terms.shape[1])
     for row in range(len(out)):
         # the largest term is factored out, so that nothing overflows
         largest = terms[row].max()
-        for k in range(12):
+        for k in range(len(e)):
             e[k] = compiled.exp(terms[row, k] - largest)
         # add in the order in which NumPy adds: eight terms pairwise, then the remaining terms
         total = ((e[0] + e[1]) + (e[2] + e[3])) + ((e[4] + e[5]) + (e[6] + e[7]))
-        for k in range(8, 12):
+        for k in range(8, len(e)):
             total += e[k]
         out[row] = largest + compiled.log(total)
 

@@ -142,7 +142,9 @@ def one_list(method: object, shown: Shown, clicks: ArrayLike) -> ClickedLists:
     return clicked_lists(method, [shown], [np.flatnonzero(clicked).tolist()])
 
 
-def clicked_lists(method: Any, records: Sequence[Shown], places: Sequence[Sequence[int]]) -> ClickedLists:
+def clicked_lists(
+    method: Any, records: Sequence[Shown], clicked_indices: Sequence[Sequence[int]]
+) -> ClickedLists:
     """Return lists of one method and number of rankers, with the indices of the clicked documents of each."""
     # convert each distinct record only once
     numbers: dict[int, int] = {}
@@ -171,16 +173,17 @@ def clicked_lists(method: Any, records: Sequence[Shown], places: Sequence[Sequen
         evidence = np.full(shape, np.nan)
         evidence[np.broadcast_to(np.arange(longest) < lengths[:, None, None], shape)] = flat
     clicked = np.zeros((len(records), longest), dtype=bool)
-    clicked[np.repeat(np.arange(len(records)), list(map(len, places))), list(chain.from_iterable(places))] = (
-        True
-    )
+    clicked[
+        np.repeat(np.arange(len(records)), list(map(len, clicked_indices))),
+        list(chain.from_iterable(clicked_indices)),
+    ] = True
     if distinct is records:
         return ClickedLists(n_rankers, evidence, clicked, lengths)
     return ClickedLists(n_rankers, evidence[which], clicked, lengths[which])
 
 
 def credit_lists(
-    method: Any, records: Sequence[Shown], places: Sequence[Sequence[int]], names: Sequence[str]
+    method: Any, records: Sequence[Shown], clicked_indices: Sequence[Sequence[int]], names: Sequence[str]
 ) -> Credits:
     """Return the credits of lists of one method and number of rankers; an error begins with the name of its list."""
     n_rankers = records[0].n_rankers
@@ -195,7 +198,7 @@ def credit_lists(
         size = max(n_rankers * len(records[order[start]].documents), n_rankers**2)
         some = order[start : start + max(1, _ENTRIES // size)]
         start += len(some)
-        parts = [records[k] for k in some], [places[k] for k in some]
+        parts = [records[k] for k in some], [clicked_indices[k] for k in some]
         try:
             credits = method.credit_many(clicked_lists(method, *parts))
         except ValueError:

@@ -22,8 +22,8 @@ from structsvm.online.clicklog import (
     Id,
     Impression,
     Lines,
+    clicked_indices,
     numbered_lines,
-    places_of,
     refuse_disagreement,
 )
 from structsvm.online.impressions.shown import Shown
@@ -251,7 +251,7 @@ class _Reader:
         self.said: dict[int, tuple[Shown, int]] = {}
         self.records: list[Shown] = []
         """Lists to credit; equal lists of a file share one record."""
-        self.places: list[tuple[int, ...]] = []
+        self.clicked_indices: list[tuple[int, ...]] = []
         """Indices of the clicked documents of each, increasing."""
         self.psi: list[Float] = []
         self.pairs: list[tuple[int, int]] = []
@@ -309,7 +309,7 @@ class _Reader:
         if one.among:
             self.duels.append(tuple(map(one.among.index, one.rankers)))
         self.records.append(shown)
-        self.places.append(places_of(one))
+        self.clicked_indices.append(clicked_indices(one))
         self.numbers.append(number)
         self.names.append(_hash(name))
         self.clicked.append(bool(one.clicks))
@@ -328,7 +328,10 @@ class _Reader:
             names = [f"{self.source}{self.numbers[before + k]}" for k in members]
             parts.append(
                 credit_lists(
-                    self.method, [self.records[k] for k in members], [self.places[k] for k in members], names
+                    self.method,
+                    [self.records[k] for k in members],
+                    [self.clicked_indices[k] for k in members],
+                    names,
                 )
             )
             self.largest = max(self.largest, float(parts[-1].largest.max()))
@@ -336,7 +339,7 @@ class _Reader:
             self._keep_duels(before, list(groups.values()), parts)
         else:
             self._keep(parts[0])
-        self.records, self.places, self.psi, self.duels = [], [], [], []
+        self.records, self.clicked_indices, self.psi, self.duels = [], [], [], []
 
     def _keep(self, credits: Credits) -> None:
         delta = None if self.method.draws_outcome else differences(credits.credit)

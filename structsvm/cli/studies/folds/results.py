@@ -331,7 +331,6 @@ def tests_of(
             for method in (name for name in methods if name not in (baseline, *baselines[:k])):
                 own = values[measure, method]
                 test, t = compare(own, base), compare(own, base, test="t")
-                randomized = compare(own, base, test="randomization").p_value
                 lower, upper = plain((t.lower, t.upper))
                 pairs.append(
                     PairedTest(
@@ -346,7 +345,7 @@ def tests_of(
                         ties=test.ties,
                         p_value=test.p_value,
                         t_p_value=t.p_value,
-                        randomization_p_value=randomized,
+                        randomization_p_value=compare(own, base, test="randomization").p_value,
                         holm=1.0,
                     )
                 )
@@ -502,7 +501,10 @@ def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
             name: list(value) if isinstance(value, tuple) else value for name, value in plan.columns.items()
         },
         "parts": [
-            {"files": list(map(checksum, part.files)), "queries": part.queries and list(part.queries)}
+            {
+                "files": list(map(checksum, part.files)),
+                "queries": None if part.queries is None else list(part.queries),
+            }
             for part in fold.parts
         ],
     }

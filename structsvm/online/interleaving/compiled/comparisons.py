@@ -16,6 +16,7 @@ from structsvm.common.portable.elementary import power
 from structsvm.online.interleaving.compiled import kernels
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.interleaving.crediting import pairs_of
+from structsvm.online.interleaving.probabilistic import Probabilistic
 from structsvm.online.users.click_tables import check_grades
 from structsvm.protocols import ClickModel, ClickTables
 
@@ -50,7 +51,7 @@ def compare_pairs(
     *,
     method: Literal["team_draft", "probabilistic"] = "probabilistic",
     length: int = 10,
-    tau: float = 3.0,
+    tau: float = Probabilistic.tau,
     credit: Credit = "sign",
     random_state: int = 0,
     n_jobs: int = 1,
@@ -134,7 +135,7 @@ class LiveComparisons:
         self.ranked = ranked
         self.method, self.credit = method, credit
         self._tables = tables_for(ranked, clicks, length, 1)
-        self._decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -3)
+        self._decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -Probabilistic.tau)
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
         """Merge the rankings of ``arms`` for a random query and simulate clicks; see ``World.compare``."""
