@@ -114,7 +114,7 @@ def page_text() -> str:
         pages.section(
             "Table",
             pages.table(
-                columns, [["System " * 3, *["0.1234"] * 5]] * 3, caption="A caption " * 12, highlight=[1]
+                columns, [["System " * 3, *["0.1234"] * 5]] * 3, caption="A caption " * 12, highlight=1
             ),
         ),
         pages.section("Lines", pages.line_chart(passes, x="passes", y="gap", log_y=True, mark=0.01)),

@@ -137,10 +137,10 @@ def fuse(
 
     with working("reading") as status:
         judgments = readers.read_qrels(qrels)
-        found = _read(ranked_by, None, status)
+        named_runs = _read(ranked_by, None, status)
         status.update("learning")
         result = cross_validate_fusion(
-            found,
+            named_runs,
             judgments,
             **learning.choice,
             loss=learning.loss or "map",
@@ -161,7 +161,7 @@ def fuse(
     if n_new := result.run.n_topics - result.pool.n_topics:
         note(f"{counted(topic=n_new)} without judgments: ranked by the final model")
     lines = [*table_lines(*result.rows()), *result.lines()]
-    if max(int(np.diff(run.offsets).max(initial=1)) for run in found.values()) > depth:
+    if max(int(np.diff(run.offsets).max(initial=1)) for run in named_runs.values()) > depth:
         lines.append(f"fusions rank {depth} documents per topic; single runs are measured with all of theirs")
     lines += [f"run    {output}", *([] if save is None else [f"model  {save}"])]
     emit(lines, result.to_dict(per_query=per_query), as_json)

@@ -203,13 +203,13 @@ class ClickCells:
         row_query = np.repeat(q, np.concatenate([np.diff(p.offsets) for p in parts]))
         rows, number = np.unique(row_query.astype(np.int64) * documents.shape[0] + d, return_inverse=True)
         numbers = np.split(number, np.cumsum([p.n_rows for p in parts])[:-1])
-        row = np.concatenate([own[p.row] for p, own in zip(parts, numbers, strict=True)])
+        row = np.concatenate([new_rows[p.row] for p, new_rows in zip(parts, numbers, strict=True)])
         position = np.concatenate([p.position for p in parts])
         width = int(position.max()) + 1
         keys, cell = np.unique(row * width + position, return_inverse=True)
-        row_q = rows // documents.shape[0]
+        query_of_row = rows // documents.shape[0]
         # every query has a row, so row_q contains every query index
-        offsets = np.searchsorted(row_q, np.arange(queries.shape[0] + 1)).astype(np.int64)
+        offsets = np.searchsorted(query_of_row, np.arange(queries.shape[0] + 1)).astype(np.int64)
         dropped = Dropped()
         for reason, count in chain.from_iterable(p.dropped.items() for p in parts):
             dropped.count(reason, count)
@@ -228,8 +228,12 @@ class ClickCells:
         held: dict[str, ClickSessions | None] = {"sessions": None, "gapped": None}
         if all(p.sessions is not None for p in parts):
             for kind in held:
-                old = zip((getattr(p, kind) for p in parts), numbers, whose, strict=True)
-                lists = [one.renumbered(own, who) for one, own, who in old if one is not None]
+                old_lists = zip((getattr(p, kind) for p in parts), numbers, whose, strict=True)
+                lists = [
+                    one.renumbered(new_rows, new_users)
+                    for one, new_rows, new_users in old_lists
+                    if one is not None
+                ]
                 held[kind] = distinct_sessions(lists) if lists else None
         return cls(
             query_ids=queries,

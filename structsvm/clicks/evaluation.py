@@ -383,12 +383,12 @@ def _impressions(cells: ClickCells) -> _Impressions:
     lists = joined_sessions(cells.all_lists())
     n_listed = lists.n_distinct
     lists = joined_sessions([lists, _unlisted(cells, lists)])
-    own = np.arange(lists.n_distinct)
-    is_list = own < n_listed
+    number = np.arange(lists.n_distinct)
+    is_list = number < n_listed
     # a list without a user is a unit of its own
-    cluster = np.full(own.shape[0], -1) if lists.cluster is None else lists.cluster
+    cluster = np.full(number.shape[0], -1) if lists.cluster is None else lists.cluster
     known = cluster >= 0
-    _, unit = np.unique(np.where(known, cluster, own + int(cluster.max()) + 1), return_inverse=True)
+    _, unit = np.unique(np.where(known, cluster, number + int(cluster.max()) + 1), return_inverse=True)
     plain = np.where(known, lists.count, 1.0)
     size = np.bincount(unit, plain)
     many = np.ones(size.shape[0])

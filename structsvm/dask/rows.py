@@ -227,8 +227,8 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
 
     The rows of the first partition are copied only if others are added or queries are left out.
     """
-    kept = _select(first, ~np.isin(first.data.query_ids, list(drop))) if drop else first
-    parts = [kept, *others]
+    remaining = _select(first, ~np.isin(first.data.query_ids, list(drop))) if drop else first
+    parts = [remaining, *others]
     if len(parts) == 1:
         return parts[0]
     X, ids, labels = (
@@ -243,8 +243,10 @@ def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
     data = rows.data
     X = scaled(data, scaler) if data.n_rows else data.X
     column = linear_scores(X, coef)[:, np.newaxis]
-    kept = queries.QueryData(column, np.asarray(data.y), np.asarray(data.offsets), np.asarray(data.query_ids))
-    return Rows(kept, rows.weight, rows.place)
+    only_scores = queries.QueryData(
+        column, np.asarray(data.y), np.asarray(data.offsets), np.asarray(data.query_ids)
+    )
+    return Rows(only_scores, rows.weight, rows.place)
 
 
 def scaled(data: queries.QueryData, scaler: QueryScaler | None) -> Any:

@@ -88,12 +88,14 @@ def side_by_side(*pieces: str) -> str:
     return _piece("side_by_side", [Markup(piece) for piece in pieces])
 
 
-def table(columns: Sequence[Column], rows: Rows, *, caption: str, highlight: Sequence[int] = ()) -> str:
+def table(columns: Sequence[Column], rows: Rows, *, caption: str, highlight: Any = None) -> str:
     """Return a table; if it is wider than the screen, it scrolls in a box in which the first column remains visible.
 
-    The first cell of a row is its heading; the rows with an index in ``highlight`` are bold.
+    The first cell of a row is its heading; the row or rows with index in ``highlight`` are bold.
     """
-    return _piece("table", columns, rows, caption, highlight)
+    if isinstance(highlight, int):
+        highlight = (highlight,)
+    return _piece("table", columns, rows, caption, () if highlight is None else highlight)
 
 
 def draw(figure: Figure, *, alt: str = "") -> str:

@@ -127,23 +127,22 @@ class Watches:
 
     def report(self, guardrails: Mapping[str, Any]) -> list[Guardrail]:
         """Return the state of each guardrail."""
-        found = []
+        states = []
         for name, watch in self.watches.items():
             value, lower, upper = watch.interval(guardrails["alpha"])
-            limit, text = guardrails.get(f"{name}_margin", 0.0), self.TEXTS[name].format(**guardrails)
-            found.append(
+            states.append(
                 Guardrail(
                     name=name,
                     alarm=watch.alarm_n is not None,
                     value=value,
-                    limit=limit,
+                    limit=guardrails.get(f"{name}_margin", 0.0),
                     n=watch.n,
-                    text=text,
+                    text=self.TEXTS[name].format(**guardrails),
                     lower=lower,
                     upper=upper,
                 )
             )
-        return found
+        return states
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON values."""

@@ -99,14 +99,13 @@ class Engine:
             if variable not in variables:
                 raise BadInput(f"{path}.headers_env.{header}", f"environment variable {variable} is not set")
             headers[header] = variables[variable]
-        identity = given.id or dialect.identity
         return cls(
             name=name,
             url=given.url,
             dialect=dialect,
             body=given.body,
             headers=headers,
-            id=identity,
+            id=given.id or dialect.identity,
             timeout_s=given.timeout_s,
             also=frozenset(given.also),
         )

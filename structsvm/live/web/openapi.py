@@ -187,16 +187,16 @@ def document() -> dict[str, Any]:
 def _described(method: str, path: str, one: Operation) -> dict[str, Any]:
     last = path.rstrip("/").rpartition("/")[2]
     name = {"{key}": "Experiment" if "experiments" in path else "Search"}.get(last, last.strip("_").title())
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": f"{method}{name}{'Alias' if path.endswith('/_search') else ''}",
         "summary": one.summary,
         "responses": {str(one.status): {"description": "Done", **_content(one.answer)}},
         "security": [] if one.scope is None else [{"key": [one.scope]}],
     }
     if one.description:
-        found["description"] = one.description
+        described["description"] = one.description
     for status in one.refusals if one.scope is None else (401, *one.refusals):
-        found["responses"][str(status)] = {
+        described["responses"][str(status)] = {
             "description": _SAID[status],
             **_content(bodies.Ready if path == "/readyz" else bodies.Error),
         }
@@ -209,10 +209,10 @@ def _described(method: str, path: str, one: Operation) -> dict[str, Any]:
         for name, said in one.headers
     ]
     if parameters:
-        found["parameters"] = parameters
+        described["parameters"] = parameters
     if one.body is not None and method != "get":
-        found["requestBody"] = {"required": one.body is not bodies.Kill, **_content(one.body)}
-    return found
+        described["requestBody"] = {"required": one.body is not bodies.Kill, **_content(one.body)}
+    return described
 
 
 def _content(kind: object) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def credit_lists(
     """Return the credits of lists of one method and number of rankers; an error begins with the name of its list."""
     n_rankers = records[0].n_rankers
     n_pairs = n_rankers * (n_rankers - 1) // 2
-    found = Credits(
+    credits = Credits(
         np.empty((len(records), n_rankers)), np.empty((len(records), n_pairs)), np.empty(len(records))
     )
     # lists of similar lengths together, in batches of a limited size
@@ -200,7 +200,7 @@ def credit_lists(
         start += len(some)
         parts = [records[k] for k in some], [clicked_indices[k] for k in some]
         try:
-            credits = method.credit_many(clicked_lists(method, *parts))
+            credited = method.credit_many(clicked_lists(method, *parts))
         except ValueError:
             # credit one by one to find the list; the error names what is wrong with it
             for k, record, own in zip(some, *parts, strict=True):
@@ -209,6 +209,6 @@ def credit_lists(
                 except ValueError as error:
                     raise BadInput(names[k], f"{error}") from None
             raise
-        for whole, part in zip(found, credits, strict=True):
+        for whole, part in zip(credits, credited, strict=True):
             whole[some] = part
-    return found
+    return credits

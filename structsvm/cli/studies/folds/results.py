@@ -329,8 +329,8 @@ def tests_of(
         for k, baseline in enumerate(baselines):
             base = values[measure, baseline]
             for method in (name for name in methods if name not in (baseline, *baselines[:k])):
-                own = values[measure, method]
-                test, t = compare(own, base), compare(own, base, test="t")
+                of_method = values[measure, method]
+                test, t = compare(of_method, base), compare(of_method, base, test="t")
                 lower, upper = plain((t.lower, t.upper))
                 pairs.append(
                     PairedTest(
@@ -345,7 +345,7 @@ def tests_of(
                         ties=test.ties,
                         p_value=test.p_value,
                         t_p_value=t.p_value,
-                        randomization_p_value=compare(own, base, test="randomization").p_value,
+                        randomization_p_value=compare(of_method, base, test="randomization").p_value,
                         holm=1.0,
                     )
                 )
@@ -543,8 +543,8 @@ def _compute(
 
 
 def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
-    grid, measures, training, fill, columns, _ = plan
-    data = load_fold(fold, fill, columns)
+    measures = plan.measures
+    data = load_fold(fold, plan.fill, plan.columns)
     select = measures.choosing(name)
     labels = data.train.y, data.train.qid
     check_distinguishes("select", select, lambda each: distinguishes(each, *labels, **measures.rules))
@@ -552,10 +552,10 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     def selected(part: QueryData, scores: Float) -> Any:
         return measures.values(select, part, scores, choosing=True).mean()
 
-    check_method(name, relevance=training.relevance)  # load the library before the timing starts
+    check_method(name, relevance=plan.training.relevance)  # load the library before the timing starts
     candidates, per_candidate = [], []
     try:
-        for candidate in walk(name, grid, data.train, data.validation, training, selected):
+        for candidate in walk(name, plan.grid, data.train, data.validation, plan.training, selected):
             scores = candidate.model.predict(data.validation.X, qid=data.validation.qid)
             candidates.append(candidate)
             per_candidate.append(measures.values(select, data.validation, scores, choosing=True))
