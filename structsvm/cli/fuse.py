@@ -236,9 +236,11 @@ def _apply(path: Path, runs: list[tuple[Path, str]], output: Path, tag: str, as_
         status.update("ranking")
         ranked = model.rank(pool, tag=tag)
         readers.write_run(ranked, output)
-    size = f"{counted(topic=ranked.n_topics, document=ranked.n_rows)} of {counted(run=len(model.names))}"
     emit(
-        [size, f"run    {output}"],
+        [
+            f"{counted(topic=ranked.n_topics, document=ranked.n_rows)} of {counted(run=len(model.names))}",
+            f"run    {output}",
+        ],
         {"n_topics": ranked.n_topics, "n_documents": ranked.n_rows, "runs": model.names},
         as_json,
     )
