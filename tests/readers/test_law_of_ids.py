@@ -285,7 +285,7 @@ def tiny(monkeypatch):
         (text, "_HEAD", 64),
         (text, "_PIECE", 256),
         (frames, "_ROWS", 3),
-        (click_tables, "_BATCH", 4),
+        (click_tables, "BATCH", 4),
     ):
         monkeypatch.setattr(module, name, size)
     monkeypatch.setattr(os, "fsync", lambda file: None)
