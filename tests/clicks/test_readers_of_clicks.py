@@ -312,7 +312,7 @@ def random_table(rng, n_lists=400):
 @pytest.mark.parametrize("kind", ["pandas", "polars", "parquet", "csv", "tsv.gz"])
 @pytest.mark.parametrize("batch", [7, 1 << 20])
 def test_tables_of_all_kinds_agree(tmp_path, monkeypatch, kind, batch):
-    monkeypatch.setattr(tables, "_BATCH", batch)
+    monkeypatch.setattr(tables, "BATCH", batch)
     frame = random_table(np.random.default_rng(0))
     whole = ClickCells.from_arrays(
         *(frame[c].to_numpy() for c in ("query", "document", "position", "clicked")),
@@ -341,7 +341,7 @@ def test_lists_that_are_apart_in_a_file_are_one_or_refused(tmp_path, monkeypatch
     assert repr(read_table(tmp_path / "t.parquet", session="session").sessions) == repr(
         read_table(frame, session="session").sessions
     )
-    monkeypatch.setattr(tables, "_BATCH", 20)
+    monkeypatch.setattr(tables, "BATCH", 20)
     refused(
         r"expected each list in adjacent rows, got \d+ .*; sort the rows by 'session'",
         read_table,
@@ -371,7 +371,7 @@ def test_users_and_probabilities_of_tables(tmp_path, monkeypatch):
     assert expected.dropped["list without a user, taken as independent"] == 80
     frame.to_csv(tmp_path / "t.csv", index=False)
     for batch in (7, 1 << 20):
-        monkeypatch.setattr(tables, "_BATCH", batch)
+        monkeypatch.setattr(tables, "BATCH", batch)
         cells = read_table(tmp_path / "t.csv", session="session", cluster="user", probability="p")
         assert (counts(cells), cells.dropped) == (counts(expected), expected.dropped)
         sums = [
@@ -387,7 +387,7 @@ def test_users_and_probabilities_of_tables(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [int, float])
 def test_rows_without_a_session_are_no_list(tmp_path, monkeypatch, number):
-    monkeypatch.setattr(tables, "_BATCH", 5)
+    monkeypatch.setattr(tables, "BATCH", 5)
     frame = random_table(np.random.default_rng(3), 60)
     frame["session"] = [number(s) if s % 2 else "" for s in frame["session"]]
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -398,7 +398,7 @@ def test_rows_without_a_session_are_no_list(tmp_path, monkeypatch, number):
 
 
 def test_a_list_longer_than_a_part_is_one_list(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "_BATCH", 2)
+    monkeypatch.setattr(tables, "BATCH", 2)
     for queries in ("q", "qr"):
         rows = (f"1,{q},{d},{k},0\n" for q in queries for k, d in enumerate("abcde", 1))
         (tmp_path / "t.csv").write_text("session," + HEAD + "".join(rows))
@@ -460,7 +460,7 @@ def test_what_is_no_table(tmp_path):
 @pytest.mark.parametrize("zero_first", [True, False])
 def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, zero_first):
     """A part without position 0 counts from 0 if the file does."""
-    monkeypatch.setattr(tables, "_BATCH", 2)
+    monkeypatch.setattr(tables, "BATCH", 2)
     halves = ["q,a,0,0\nr,a,0,1\n", f"q,b,{second},1\nr,b,{second},0\n"]
     path = tmp_path / "t.csv"
     path.write_text(HEAD + "".join(halves if zero_first else halves[::-1]))
@@ -477,7 +477,7 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
 def test_own_logs_count_each_impression_once(tmp_path, monkeypatch, held):
     """Logs in a file and in memory are counted as with a dictionary."""
     monkeypatch.setattr(interleaving_log, "_LISTS", held)
-    monkeypatch.setattr(batches, "_BATCH", 20)
+    monkeypatch.setattr(batches, "BATCH", 20)
     rng = np.random.default_rng(1)
     made, shows, clicks = [], Counter(), Counter()
     for name in [
@@ -536,8 +536,8 @@ def repeated_log(path, kind, times):
 def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list):
     import tracemalloc
 
-    monkeypatch.setattr(batches, "_BATCH", 1 << 10)
-    monkeypatch.setattr(tables, "_BATCH", 1 << 10)
+    monkeypatch.setattr(batches, "BATCH", 1 << 10)
+    monkeypatch.setattr(tables, "BATCH", 1 << 10)
     monkeypatch.setattr(interleaving_log, "_LISTS", 1 << 7)
     monkeypatch.setattr(files, "_READ_BYTES", 1 << 12)
     monkeypatch.setattr(text, "_BLOCK", 1 << 12)
@@ -600,6 +600,6 @@ def test_every_reader_of_clicks_is_a_format_by_its_name():
 
 def test_batches_that_would_write_ids_differently_are_refused(tmp_path, monkeypatch):
     """In one batch, ``7.0`` beside ``a`` is text; a batch that has only ``7.0`` would write 7."""
-    monkeypatch.setattr(batches, "_BATCH", 2)
+    monkeypatch.setattr(batches, "BATCH", 2)
     (tmp_path / "s.txt").write_text("7.0\td,e : d;\nq\t1.0,a : a;\nq\t1.0,2.0 : 1.0;\n")
     refused("s.txt: expected ids as integers, as '1', got '1.0'", read_sessions, tmp_path / "s.txt")
