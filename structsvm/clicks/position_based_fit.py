@@ -100,12 +100,12 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
                 u, v, value = *snapped, new
                 gu, gv, hu, hv, cross = _derivatives(*cells, u, v, prior)
         gap = _gap((gu, u), (gv, v))
-        fu, fv = (((x > LOW) | (g > 0)) & ((x < 0) | (g < 0)) for x, g in ((u, gu), (v, gv)))
-        inverse = np.where(fu, 1.0 / np.maximum(hu, 1e-9), 0.0)
+        is_free_u, is_free_v = (((x > LOW) | (g > 0)) & ((x < 0) | (g < 0)) for x, g in ((u, gu), (v, gv)))
+        inverse = np.where(is_free_u, 1.0 / np.maximum(hu, 1e-9), 0.0)
         schur, right = _eliminate(cells.offsets, cells.level, cross, inverse, gu, hv, gv)
         # without a prior, attraction and examination are determined only up to a factor: one level keeps its value
-        free, dv = np.flatnonzero(fv), np.zeros_like(gv)
-        dv[free] = cholesky.solve(schur[np.ix_(free, free)], right[free])
+        free_levels, dv = np.flatnonzero(is_free_v), np.zeros_like(gv)
+        dv[free_levels] = cholesky.solve(schur[np.ix_(free_levels, free_levels)], right[free_levels])
         du = inverse * (gu - np.bincount(rows, cross * dv[cells.level], u.size))
         # once steps change the value only by rounding errors, continue while they halve the gap
         level_off = dot(gu, du) + dot(gv, dv) <= 1e-9 * (1 + abs(value))

@@ -242,7 +242,15 @@ def harvest(
         basis[n:, n - 2 : n - 1] = 1.0
         basis[n:, n - 1] = -log(np.arange(n + 1, size + 1) / n)
     check_connected(row, position, shows, clicks, n, tail=basis.shape[1] == n)
-    part = Likelihood(cells.row_query[row], row, position, shows, clicks, size, basis)
+    part = Likelihood(
+        query=cells.row_query[row],
+        row=row,
+        position=position,
+        shows=shows,
+        clicks=clicks,
+        size=size,
+        basis=basis,
+    )
     phi, n_steps, bound = part.maximise(tol)
     if basis.shape[1] == n and phi[-1] < 0.0:
         warn_user(
@@ -380,7 +388,15 @@ def _slope_test(
     row_query: Int, row: Int, position: Int, shows: Int, clicks: Int, size: int
 ) -> TrustBias | None:
     """Return the score test of an interaction of quality and log position; None if there are too few queries."""
-    part = Likelihood(row_query[row // 2], row, position, shows, clicks, size, np.eye(size)[:, 1:])
+    part = Likelihood(
+        query=row_query[row // 2],
+        row=row,
+        position=position,
+        shows=shows,
+        clicks=clicks,
+        size=size,
+        basis=np.eye(size)[:, 1:],
+    )
     phi, *_ = part.maximise(1e-6)
     theta = np.concatenate(([1.0], exp(phi)))
     looks, taps = np.bincount(row, shows * theta[position]), np.bincount(row, clicks)
@@ -451,7 +467,13 @@ def influence_of(cells: ClickCells, theta: Propensities) -> Influence:
     # propensities; one influence function includes both, with their correlation.
     n, position = cells.n_positions, cells.position - 1
     part = Likelihood(
-        cells.row_query[cells.row], cells.row, position, cells.shows, cells.clicks, n, np.eye(n)[:, 1:]
+        query=cells.row_query[cells.row],
+        row=cells.row,
+        position=position,
+        shows=cells.shows,
+        clicks=cells.clicks,
+        size=n,
+        basis=np.eye(n)[:, 1:],
     )
     bread = inverse(part.derivatives(log(theta.theta[1:]))[1]) if n > 1 else np.zeros((0, 0))
     examined = cells.shows * theta.theta[position]

@@ -70,7 +70,16 @@ def make_ranking(
     array([0.52, 0.32, 0.13, 0.02, 0.01])
     """
     check_sizes(n_queries, n_docs, n_features, noise, grades)
-    X, y = _queries(0, n_queries, n_docs, n_features, noise, grades, np.dtype(dtype), random_state)
+    X, y = _queries(
+        0,
+        n_queries,
+        n_docs=n_docs,
+        n_features=n_features,
+        noise=noise,
+        grades=grades,
+        dtype=np.dtype(dtype),
+        seed=random_state,
+    )
     offsets = np.arange(n_queries + 1, dtype=np.int64) * n_docs
     return QueryData(X, y, offsets, np.arange(n_queries, dtype=np.int64))
 
@@ -111,7 +120,16 @@ def write_ranking_store(
     with StoreWriter(path, n_features, dtype=kind) as writer:
         for first in range(0, n_queries, chunk):
             last = min(first + chunk, n_queries)
-            X, y = _queries(first, last, n_docs, n_features, noise, grades, kind, random_state)
+            X, y = _queries(
+                first,
+                last,
+                n_docs=n_docs,
+                n_features=n_features,
+                noise=noise,
+                grades=grades,
+                dtype=kind,
+                seed=random_state,
+            )
             writer.append(X, y, np.full(last - first, n_docs), np.arange(first, last))
 
 
