@@ -208,7 +208,9 @@ def _histogram_tree(nodes: Any) -> Tree:
 
 
 def _catboost(model: Any) -> Forest:
-    signs = model.get_all_params().get("monotone_constraints")
+    # keyed by the numbers of the columns as strings, whatever the names of the columns
+    given = model.get_all_params().get("monotone_constraints") or {}
+    signs = {int(column): sign for column, sign in given.items()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         model.save_model(str(path), format="json")
