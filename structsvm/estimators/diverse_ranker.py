@@ -117,8 +117,8 @@ class DiverseRanker(Selector, BaseEstimator):
     tol : float, default=1e-3
         Relative duality gap at which training stops.
     max_rows : int, default=5_000_000
-        Maximum number of rows of all steps, each of which takes about 100 to 250 bytes. If there would be more, steps
-        are sampled with ``random_state``.
+        Maximum expected number of rows of all steps, each of which takes about 100 to 250 bytes. If there would be
+        more, each step is kept with the same probability, drawn with ``random_state``.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass of each round; a truthy return value stops
         the current round. None means no callback.
@@ -293,6 +293,7 @@ class DiverseRanker(Selector, BaseEstimator):
                 "labels",
                 "no candidate set carries a constraint: each needs a covered subtopic, and documents with distinct "
                 f"gains; got {len(checked)} sets",
+                "raise {max_rows}, for which no step was drawn" if share < 1 and found else "",
             )
         # users often pass binary relevance as a single subtopic, which any relevant document covers
         columns = [gain.degrees for gain in gains]

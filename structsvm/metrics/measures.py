@@ -288,7 +288,7 @@ def _check_ordered(name: str, ranking: Ranking) -> None:
         raise BadInput(
             "ties",
             f"expected scores without ties, or an order of tied rows for {name}",
-            "pass ties='row' or ties='docid'",
+            "pass {ties='row'} or {ties='docid'}, or evaluate a run, whose document ids decide",
         )
 
 
