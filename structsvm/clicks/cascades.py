@@ -68,11 +68,11 @@ class _WalkModel(ABC):
             return np.asarray(np.bincount(sessions.row, weight * values, cells.n_rows), dtype=np.float64)
 
         self._estimate(sessions, by_row)
-        walk, found = self._posterior(sessions)
-        self.log_likelihood_ = dot(found.log_likelihood, sessions.count)
+        walk, posterior = self._posterior(sessions)
+        self.log_likelihood_ = dot(posterior.log_likelihood, sessions.count)
         a = walk.attraction
         with np.errstate(divide="ignore", invalid="ignore"):  # standard errors by squared scores
-            score = np.where(sessions.clicked, 1 / a, -found.examined / (1 - a))
+            score = np.where(sessions.clicked, 1 / a, -posterior.examined / (1 - a))
             self.attraction_error_ = 1 / np.sqrt(by_row(score**2))
         return self
 
@@ -260,9 +260,9 @@ class _ModelByRounds(_WalkModel):
         self._begin()
         self.history_ = []
         for _ in range(self.n_rounds):
-            found = self._posterior(sessions)[1]
-            self.history_.append(dot(found.log_likelihood, sessions.count) + self._log_prior())
-            self._update(sessions, found, by_row)
+            posterior = self._posterior(sessions)[1]
+            self.history_.append(dot(posterior.log_likelihood, sessions.count) + self._log_prior())
+            self._update(sessions, posterior, by_row)
 
     def _log_prior(self) -> float:
         if not self.prior:
@@ -322,11 +322,11 @@ class DynamicBayesianModel(_ModelByRounds):
     def _begin(self) -> None:
         self.satisfaction_, self.continuation_ = self.attraction_.copy(), 0.5
 
-    def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
+    def _update(self, sessions: ClickSessions, posterior: _Posterior, by_row: _Sums) -> None:
         clicks = by_row(sessions.clicked)
-        self.attraction_ = _ratio(clicks, by_row(found.examined), self.prior)
-        self.satisfaction_ = _ratio(by_row(found.satisfied), clicks, self.prior)
-        times, stayed = found.transitions[:2].sum(axis=0)
+        self.attraction_ = _ratio(clicks, by_row(posterior.examined), self.prior)
+        self.satisfaction_ = _ratio(by_row(posterior.satisfied), clicks, self.prior)
+        times, stayed = posterior.transitions[:2].sum(axis=0)
         self.continuation_ = float(_ratio(stayed, times, self.prior))
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
@@ -368,11 +368,13 @@ class ClickChainModel(_ModelByRounds):
     def _begin(self) -> None:
         self.continuation_ = np.full(3, 0.5)
 
-    def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
+    def _update(self, sessions: ClickSessions, posterior: _Posterior, by_row: _Sums) -> None:
         self.attraction_ = _ratio(
-            by_row(sessions.clicked + found.satisfied), by_row(found.examined + sessions.clicked), self.prior
+            by_row(sessions.clicked + posterior.satisfied),
+            by_row(posterior.examined + sessions.clicked),
+            self.prior,
         )
-        self.continuation_ = _ratio(found.transitions[:, 1], found.transitions[:, 0], self.prior)
+        self.continuation_ = _ratio(posterior.transitions[:, 1], posterior.transitions[:, 0], self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         a = unseen(self.attraction_)[row]

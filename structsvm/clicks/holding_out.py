@@ -102,7 +102,7 @@ def _only(cells: ClickCells, chosen: NDArray[np.bool_]) -> ClickCells:
     """Return the counts of the chosen queries."""
     row = chosen[cells.row_query]
     number = np.cumsum(row) - 1
-    kept = row[cells.row]
+    of_chosen = row[cells.row]
 
     def lists(part: Any) -> Any:
         if part is None:
@@ -114,10 +114,10 @@ def _only(cells: ClickCells, chosen: NDArray[np.bool_]) -> ClickCells:
         query_ids=cells.query_ids[chosen],
         offsets=offsets_of(np.diff(cells.offsets)[chosen]),
         docid=cells.docid[row],
-        row=number[cells.row[kept]],
-        position=cells.position[kept],
-        shows=cells.shows[kept],
-        clicks=cells.clicks[kept],
+        row=number[cells.row[of_chosen]],
+        position=cells.position[of_chosen],
+        shows=cells.shows[of_chosen],
+        clicks=cells.clicks[of_chosen],
         sessions=lists(cells.sessions),
         gapped=lists(cells.gapped),
     )

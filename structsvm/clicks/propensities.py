@@ -376,11 +376,11 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
         row, position, shows, clicks = (column[chosen] for column in columns)
         try:
             check_connected(row, position, shows, clicks, size)
-            found = _slope_test(cells.row_query, row, position, shows, clicks, size)
+            result = _slope_test(cells.row_query, row, position, shows, clicks, size)
         except (BadInput, np.linalg.LinAlgError):
             continue
-        if found is not None:
-            return found
+        if result is not None:
+            return result
     return TrustBias(math.nan, 0, math.nan)
 
 
@@ -413,11 +413,11 @@ def _slope_test(
     query = row_query[row // 2]
     n_queries = score.shape[0]
     expected = taps[row] * share
-    own = np.bincount(query, clicks * (slope - centre), n_queries)
+    interaction = np.bincount(query, clicks * (slope - centre), n_queries)
     information = np.bincount(query, expected * (slope - centre) ** 2, n_queries)
     cross = np.bincount(position, expected * (slope - centre), size)[1:]
     project = (inverse(part.derivatives(phi)[1]) * cross).sum(axis=1)
-    each = own - (score * project).sum(axis=1)
+    each = interaction - (score * project).sum(axis=1)
     total = float(information.sum() - (cross * project).sum())
     effective = float(information.sum() ** 2 / max((information**2).sum(), 1e-300))
     variance = float((each**2).sum())

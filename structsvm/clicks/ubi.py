@@ -177,15 +177,15 @@ def _shown_lists(
     queries: Queries, events: Events, shown: NDArray[np.bool_], base: Int, length: int, entries: Entries
 ) -> _Lists:
     """Return the documents that each query shows: its impressions, or otherwise the first ids of its response."""
-    own = np.zeros(queries.query.size, dtype=bool)
-    own[events.query[shown]] = True
+    has_impressions = np.zeros(queries.query.size, dtype=bool)
+    has_impressions[events.query[shown]] = True
     hits = np.diff(queries.offsets)
     known = queries.text >= 0
-    responses = np.flatnonzero(known & ~own & (hits > 0))
+    responses = np.flatnonzero(known & ~has_impressions & (hits > 0))
     entries.dropped.count(
         f"list without impressions, taken as the first {length} ids of its response", responses.size
     )
-    entries.dropped.count("query without a shown list", (known & ~own & (hits == 0)).sum())
+    entries.dropped.count("query without a shown list", (known & ~has_impressions & (hits == 0)).sum())
     taken = hits[responses]
     position = rows_from(np.zeros_like(taken), taken)
     impressions = events.query[shown]
@@ -234,15 +234,15 @@ def _clicked(
     index, ordinal = index[known & ~early], events.ordinal[~shown][known & ~early]
     application = queries.application[events.query[~shown][known & ~early]]
     position = np.clip(ordinal - base[application], -1, _PLACES - 2)
-    told = ordinal != NO_ORDINAL
+    is_stated = ordinal != NO_ORDINAL
     # without an ordinal, a document shown twice was clicked at its first position
-    clicks = np.where(told, index * _PLACES + position, place[first[index]])
+    clicks = np.where(is_stated, index * _PLACES + position, place[first[index]])
     right = np.isin(clicks, place)
-    wrong, n_told = int((~right).sum()), int(told.sum())
-    if wrong and wrong >= _MOST_CONTRADICTED * n_told:
+    wrong, n_stated = int((~right).sum()), int(is_stated.sum())
+    if wrong and wrong >= _MOST_CONTRADICTED * n_stated:
         raise BadInput(
             str(path),
-            f"expected clicks at the positions of their documents, got {wrong:,} of {n_told:,} elsewhere",
+            f"expected clicks at the positions of their documents, got {wrong:,} of {n_stated:,} elsewhere",
             "a page that reorders the response has to log impressions, with the ordinals of its clicks",
         )
     entries.dropped.count("click at another position than its document", wrong)

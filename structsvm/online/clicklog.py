@@ -386,13 +386,13 @@ class Lines:
     def check(self, line: Line) -> Line:
         """Complete a decoded line, and return it; raise BadInput if its fields are inconsistent."""
         record = Shown.from_json(line.shown) if isinstance(line.shown, str) else line.shown
-        name, own = record.impression, line.impression
-        if own is None:
-            force_setattr(line, "impression", name)
-        elif name is not None and (type(own), own) != (type(name), name):
+        record_id, line_id = record.impression, line.impression
+        if line_id is None:
+            force_setattr(line, "impression", record_id)
+        elif record_id is not None and (type(line_id), line_id) != (type(record_id), record_id):
             raise BadInput(
                 "impression",
-                f"expected one id, got {own!r:.80} on the line and {name!r:.80} in the record",
+                f"expected one id, got {line_id!r:.80} on the line and {record_id!r:.80} in the record",
                 "log the id once",
             )
         shown = self._shown(record, line.offset)
@@ -508,7 +508,7 @@ class Header:
     def __init__(self, source: str, missing_feedback: str) -> None:
         check_choice("missing_feedback", missing_feedback, ("skip", "no_click", "error"))
         self.source, self.missing_feedback = source, missing_feedback
-        self.found: tuple[str, int, tuple[str, ...]] | None = None
+        self.experiment: tuple[str, int, tuple[str, ...]] | None = None
         self.is_duels = False
         """Whether a bandit chose the rankers of each list."""
         self.n_missing = 0
@@ -517,14 +517,14 @@ class Header:
         """Return whether to use the impression; raise BadInput if it belongs to another experiment or lacks required
         feedback."""
         shown, among = one.shown, one.among
-        found = (shown.method, len(among) or shown.n_rankers, among or one.rankers)
-        if self.found is None:
-            self.found = found
+        experiment = (shown.method, len(among) or shown.n_rankers, among or one.rankers)
+        if self.experiment is None:
+            self.experiment = experiment
             self.is_duels = bool(among)
-        elif found != self.found or bool(among) != self.is_duels:
+        elif experiment != self.experiment or bool(among) != self.is_duels:
             raise BadInput(
                 f"{self.source}{number}",
-                f"expected {_described(self.found)}, as in earlier lines, got {_described(found)}",
+                f"expected {_described(self.experiment)}, as in earlier lines, got {_described(experiment)}",
                 "use one log per experiment",
             )
         if one.clicks is None:
@@ -540,10 +540,10 @@ class Header:
 
     def names(self, origin: str, n_used: int) -> tuple[str, ...]:
         """Return the names of the rankers; raise BadInput if no impression was used."""
-        if not n_used or self.found is None:
+        if not n_used or self.experiment is None:
             left = f" ({self.n_missing} without feedback)" if self.n_missing else ""
             raise BadInput(origin, f"expected impressions with feedback, got none{left}")
-        _, n_rankers, rankers = self.found
+        _, n_rankers, rankers = self.experiment
         return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
 
 
@@ -611,8 +611,8 @@ class _Collector:
         )
 
 
-def _described(found: tuple[str, int, tuple[str, ...]]) -> str:
-    method, n_rankers, rankers = found
+def _described(experiment: tuple[str, int, tuple[str, ...]]) -> str:
+    method, n_rankers, rankers = experiment
     of = ", ".join(rankers) if rankers else f"{n_rankers} unnamed rankers"
     return f"{method:.80} of {of:.200}"
 

@@ -138,8 +138,8 @@ class Engine:
         The host is left out, so that an engine may move; headers and timeouts do not change the ranking.
         """
         parts = urlsplit(self.url)
-        said = [self.dialect.label, parts.path, parts.query, self.body, self.params, self.id]
-        return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=8).hexdigest()
+        settings = [self.dialect.label, parts.path, parts.query, self.body, self.params, self.id]
+        return blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=8).hexdigest()
 
     def request(
         self, body: Mapping[str, Any], query: Query, first: int, size: int, *, lean: bool
@@ -166,22 +166,22 @@ class Engine:
         """
         if not isinstance(answer, Mapping):
             raise UnusableAnswer("junk", "expected an object")
-        found: dict[str, Mapping[str, Any]] = {}
+        hits: dict[str, Mapping[str, Any]] = {}
         documents = self.dialect.documents(answer)
         for document in documents:
             name = number_as_text(at_path(document, self.id))
-            reason = _fault_of(name, found)
+            reason = _fault_of(name, hits)
             if reason is not None:
                 raise UnusableAnswer(
                     f"id:{reason}",
                     f"expected distinct ids of 1 to {MAX_ID} characters at {self.id}, got {name!r:.80}",
                 )
-            found[name] = document
+            hits[name] = document
         self.dialect.check_answer(answer, documents, self.also)
-        return found
+        return hits
 
 
-def _fault_of(name: object, found: Mapping[str, Any]) -> str | None:
+def _fault_of(name: object, hits: Mapping[str, Any]) -> str | None:
     """Return a one-word reason why a value cannot be the id of another document, or None."""
     if not isinstance(name, str):
         return "type"
@@ -189,7 +189,7 @@ def _fault_of(name: object, found: Mapping[str, Any]) -> str | None:
         return "empty"
     if len(name) > MAX_ID:
         return "long"
-    return "twice" if name in found else None
+    return "twice" if name in hits else None
 
 
 def engines_of(tables: object, environment: Mapping[str, str] | None = None) -> dict[str, Engine]:

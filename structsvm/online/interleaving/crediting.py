@@ -203,9 +203,9 @@ def credit_lists(
             credited = method.credit_many(clicked_lists(method, *parts))
         except ValueError:
             # credit one by one to find the list; the error names what is wrong with it
-            for k, record, own in zip(some, *parts, strict=True):
+            for k, record, clicked in zip(some, *parts, strict=True):
                 try:
-                    method.credit_many(clicked_lists(method, [record], [own]))
+                    method.credit_many(clicked_lists(method, [record], [clicked]))
                 except ValueError as error:
                     raise BadInput(names[k], f"{error}") from None
             raise

@@ -577,8 +577,8 @@ def _winner(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
     # compare rankers by the number of pairs led minus the number trailed, then by the sum of their means
     def standing(name: str) -> tuple[int, float]:
-        own = [pair for pair in pairs if name in (pair.a, pair.b) and pair.leader is not None]
-        led = sum(1 if pair.leader == name else -1 for pair in own)
+        decided = [pair for pair in pairs if name in (pair.a, pair.b) and pair.leader is not None]
+        led = sum(1 if pair.leader == name else -1 for pair in decided)
         means = (pair.mean if name == pair.a else -pair.mean for pair in pairs if name in (pair.a, pair.b))
         return led, math.fsum(means)
 

@@ -248,7 +248,7 @@ class _Reader:
         self.weights = None if weights is None else _check_weights(weights)
         self.method: Any = None
         self.n_rankers = 0
-        self.said: dict[int, tuple[Shown, int]] = {}
+        self.hashes: dict[int, tuple[Shown, int]] = {}
         self.records: list[Shown] = []
         """Lists to credit; equal lists of a file share one record."""
         self.clicked_indices: list[tuple[int, ...]] = []
@@ -298,12 +298,12 @@ class _Reader:
             self.psi.append(np.array(features))
         if name is not None:
             # equal lists share one Shown object (see Lines), so its id is a fast key for its hash
-            if id(shown) not in self.said:
-                if len(self.said) > _RECORDS_KEPT:
-                    self.said.clear()
+            if id(shown) not in self.hashes:
+                if len(self.hashes) > _RECORDS_KEPT:
+                    self.hashes.clear()
                 # the reference to ``shown`` keeps its id unique
-                self.said[id(shown)] = shown, hash((shown.documents, shown.evidence))
-            content = hash((self.said[id(shown)][1], one.clicks or (), one.query, one.session, one.user))
+                self.hashes[id(shown)] = shown, hash((shown.documents, shown.evidence))
+            content = hash((self.hashes[id(shown)][1], one.clicks or (), one.query, one.session, one.user))
         else:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
         if one.among:
@@ -343,12 +343,12 @@ class _Reader:
 
     def _keep(self, credits: Credits) -> None:
         delta = None if self.method.draws_outcome else differences(credits.credit)
-        for p, (own, won) in enumerate(self.columns):
+        for p, (deltas, outcomes) in enumerate(self.columns):
             if self.weights is not None:
-                own.append(products(np.array([features[p] for features in self.psi]), self.weights))
+                deltas.append(products(np.array([features[p] for features in self.psi]), self.weights))
             elif delta is not None:
-                own.append(delta[:, p].copy())
-            won.append(credits.outcome[:, p].copy())
+                deltas.append(delta[:, p].copy())
+            outcomes.append(credits.outcome[:, p].copy())
 
     def _keep_duels(self, before: int, groups: list[list[int]], credited: list[Credits]) -> None:
         """Append the credits of lists that compare some of the rankers to the columns of the pairs of these rankers."""
@@ -414,7 +414,7 @@ class _Reader:
         pairs: list[PairColumns] = []
         met: list[Int] = []
         number = np.cumsum(keep) - 1
-        for (own, won), lists in zip(self.columns, self.met, strict=True):
+        for (deltas, outcomes), lists in zip(self.columns, self.met, strict=True):
             stays = keep
             # in the log of a bandit each pair has its own impressions: select those to keep
             if self.header.is_duels:
@@ -422,8 +422,8 @@ class _Reader:
                 stays = keep[rows]
                 met.append(number[rows[stays]])
             # join and free the columns one after another to keep the peak memory small
-            outcome = _joined(won)[stays]
-            pairs.append(PairColumns(_joined(own)[stays] if own else outcome, outcome))
+            outcome = _joined(outcomes)[stays]
+            pairs.append(PairColumns(_joined(deltas)[stays] if deltas else outcome, outcome))
         return CreditedLog(
             method=self.method.name,
             rankers=rankers,

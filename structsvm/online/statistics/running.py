@@ -226,9 +226,9 @@ class RunningStatistics:
         """Set the decision if a ranker is shown to beat every other ranker."""
         claims = [claim for pair in self._pairs for claim in zip(pair.names, pair.shown, strict=True)]
         for name in self.rankers:
-            own = [shown for winner, shown in claims if winner == name]
-            if None not in own:
-                numbers, evidence = zip(*filter(None, own), strict=True)
+            shown_against = [shown for winner, shown in claims if winner == name]
+            if None not in shown_against:
+                numbers, evidence = zip(*filter(None, shown_against), strict=True)
                 n, p = max(numbers), p_value_of_best(min(evidence), len(self.rankers))
                 if self.decision is None or n < self.decision["n"]:
                     self.decision = {"winner": name, "n": n, "p": p}
