@@ -23,7 +23,7 @@ from structsvm.common.row_checks import (
     refuse_first as refuse_first,
     warn_user as warn_user,
 )
-from structsvm.common.tables.ids import exact_array, id_texts, ids_of
+from structsvm.common.tables.ids import exact_array, id_texts, ids_of, qid_of
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100
@@ -129,8 +129,7 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
     columns = getattr(X, "columns", None)
     if columns is None or QID not in columns:
         return X, qid
-    ids = exact_array(X[QID]) if qid is None else qid
-    return X[[c for c in columns if c != QID]], ids
+    return X[[c for c in columns if c != QID]], qid_of(X, qid)
 
 
 def _refuse_other_kinds(X: object) -> None:
@@ -190,14 +189,16 @@ def unit_weights(weights: ArrayLike, n: int, each: str = "query") -> Float:
 
 
 def labels_of(y: ArrayLike, offsets: object = None, *, name: str = "y") -> Float:
-    """Return labels as float64; raise if ``y`` is None, or its length is not the number of rows of ``offsets``."""
+    """Return finite labels as float64; raise if ``y`` is None, or its length is not the number of rows of
+    ``offsets``."""
     if y is None:
         raise BadInput(name, "expected a label for each row, got None", "pass rows with labels")
     labels = np.asarray(y, dtype=np.float64)
     if labels.ndim != 1:
         raise BadInput(name, f"expected a label for each row, got shape {labels.shape}")
     if offsets is not None:
-        check_offsets(offsets, labels.shape[0])
+        check_offsets(offsets, labels.shape[0], of_all=True)
+    refuse_first(name, labels, ~np.isfinite(labels), "a finite number")
     return labels
 
 

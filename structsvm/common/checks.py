@@ -70,7 +70,7 @@ class BadInput(ValueError):
     def __str__(self) -> str:
         remedy = self._remedy(lambda name, value: f"{name}={'' if value is None else value}")
         if self.code:
-            remedy += f" ({self.code})"
+            remedy = f"{remedy} ({self.code})" if remedy else f"use {self.code}"
         return self._text(self._head({}), self._problem({}), remedy)
 
     def spelled(self, options: Mapping[str, str]) -> str:

@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.common.names import QID
 from structsvm.common.row_checks import warn_user
+from structsvm.common.tables.ids import qid_of
 
 _TRAINED_ON: WeakKeyDictionary[Any, NDArray[Any]] = WeakKeyDictionary()
 """Query ids of each model's training part, kept from ``fit`` until the model is scored."""
@@ -23,7 +23,7 @@ def note_queries(model: Any, X: Any, qid: Any) -> None:
     """Record the query ids that a model is trained on during scikit-learn's cross-validation."""
     _TRAINED_ON.pop(model, None)
     if _in_cross_validation():
-        ids = getattr(X, "get", lambda _: None)(QID) if qid is None else qid
+        ids = qid_of(X, qid)
         if ids is not None and np.ndim(ids) == 1:
             _TRAINED_ON[model] = np.asarray(ids)
 

@@ -92,9 +92,10 @@ def _hint(name: str, known: Collection[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; expected one of {listed}"
 
 
-def completed(text: str, others: Iterable[str], names: Iterable[str]) -> str:
-    """Add missing descriptions of parameters (``names``), attributes and the result to a docstring, from ``others``."""
-    docs = [_sections(one) for one in (text, *others)]
+def completed(text: str, sources: Iterable[str], names: Iterable[str]) -> str:
+    """Add missing descriptions of parameters (``names``), attributes and the result to a docstring, from
+    ``sources``."""
+    docs = [_sections(one) for one in (text, *sources)]
 
     def entries(title: str) -> dict[str, str]:
         # in the order of the docstrings; if several describe a name, the first one counts
@@ -110,9 +111,10 @@ def completed(text: str, others: Iterable[str], names: Iterable[str]) -> str:
         "Attributes": "\n".join(dict.fromkeys(entries("Attributes").values())),
         "Returns": next((doc["Returns"] for doc in docs if "Returns" in doc), ""),
     }
+    others = {title: section for title, section in docs[0].items() if title not in merged}
     return "\n\n".join(
         section if not title else f"{title}\n{'-' * len(title)}\n{section}"
-        for title, section in (merged | docs[0] | merged).items()
+        for title, section in (merged | others).items()
         if section
     )
 

@@ -24,7 +24,7 @@ class Dropped(dict[str, int]):
 def by_time(time: Any, *ties: Any) -> Int:
     """Return the order of events by time, then by each array of ``ties``, then by their place in the file.
 
-    Every reader that takes a first or last event sorts by it before. Events without a time, given as minus infinity,
-    come first.
+    Readers sort events in this order before they take the first or the last one. Events without a time, given as minus
+    infinity, come first.
     """
     return np.lexsort((*reversed(ties), time))

@@ -1,5 +1,6 @@
 """Checks of offsets, sparse matrices and values, which name the first invalid entry."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,25 @@ def refuse_first(
         raise BadInput(argument, f"expected {expected}, got {values[row]}", remedy, at=f"[{start + row}]")
 
 
-def check_offsets(offsets: object, n_rows: int, name: str = "offsets") -> None:
-    """Raise unless ``offsets`` rise from 0 to at most ``n_rows``, so that ``offsets[i]:offsets[i + 1]`` are rows."""
+def refuse_divergence(argument: str, weights: Sequence[NDArray[Any]], after: str, remedy: str) -> None:
+    """Raise if training has made a weight infinite or NaN."""
+    if not all(np.isfinite(w).all() for w in weights):
+        raise BadInput(argument, f"the weights are not finite after {after}", remedy)
+
+
+def check_offsets(offsets: object, n_rows: int, name: str = "offsets", *, of_all: bool = False) -> None:
+    """Raise unless ``offsets`` rise from 0 to at most ``n_rows``, so that ``offsets[i]:offsets[i + 1]`` are rows.
+
+    ``of_all`` is for the argument of a caller whose queries contain all rows.
+    """
+    remedy = "see QueryData.offsets" if of_all else DAMAGED
     offsets = np.asarray(offsets)
     if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":
         raise BadInput(
-            name, f"expected integers of shape (n + 1,), got {offsets.dtype} {offsets.shape}", DAMAGED
+            name, f"expected integers of shape (n + 1,), got {offsets.dtype} {offsets.shape}", remedy
         )
     if offsets[0] != 0:
-        raise BadInput(name, f"expected 0, got {offsets[0]}", DAMAGED, at="[0]")
+        raise BadInput(name, f"expected 0, got {offsets[0]}", remedy, at="[0]")
     step = max(1, _CHUNK_BYTES // offsets.itemsize)
     for start in range(0, offsets.shape[0] - 1, step):
         chunk = offsets[start : start + step + 1]
@@ -42,11 +53,13 @@ def check_offsets(offsets: object, n_rows: int, name: str = "offsets") -> None:
             raise BadInput(
                 name,
                 f"expected at least {offsets[i]}, the entry before it, got {offsets[i + 1]}",
-                DAMAGED,
+                remedy,
                 at=f"[{i + 1}]",
             )
-    if offsets[-1] > n_rows:
-        raise BadInput(name, f"expected at most {n_rows}, got {offsets[-1]}", DAMAGED, at="[-1]")
+    if offsets[-1] > n_rows or (of_all and offsets[-1] < n_rows):
+        raise BadInput(
+            name, f"expected {'' if of_all else 'at most '}{n_rows}, got {offsets[-1]}", remedy, at="[-1]"
+        )
 
 
 def check_sparse(X: Any, name: str = "X") -> None:

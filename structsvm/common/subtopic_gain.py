@@ -15,7 +15,7 @@ COVERAGE_LOSSES = ("weighted", "unweighted", "alpha_ndcg")
 """Names of the losses: the weighted fraction of subtopics that are not covered, the unweighted fraction
 (1 - subtopic recall@k), and 1 - alpha-NDCG@k."""
 
-_ROUNDING = 12
+_DECIMALS = 12
 """Number of decimals to which gains are rounded, so that ties do not depend on the order of summation."""
 
 
@@ -74,7 +74,7 @@ class SubtopicGain:
             gains = products(self.degrees, self.weights * state)
         else:
             gains = products(np.maximum(self.degrees - state, 0.0), self.weights)
-        return np.round(gains / max(self.total, 1e-300), _ROUNDING)
+        return np.round(gains / max(self.total, 1e-300), _DECIMALS)
 
     def gains_after(self, chosen: Int | list[int]) -> Float:
         """Return the gain of each document after the documents ``chosen``."""

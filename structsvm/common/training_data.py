@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from structsvm._version import __version__
 
 _HASHED = 1 << 16
-"""Most feature values in the digest, which takes less than a millisecond; of larger data, evenly spaced rows."""
+"""Maximum number of feature values in the digest, which takes less than a millisecond: of larger data, those of evenly
+spaced rows, or, if sparse, the first ones."""
 
 
 def record_training(*parts: Any, **facts: Any) -> dict[str, Any]:
@@ -41,8 +42,11 @@ def record_rows(
     ``ranges`` are those of the features, without missing values; sparse rows have none. The digest is of labels,
     queries and features as passed, in their precision.
     """
-    facts: dict[str, Any] = {"n_rows": int(X.shape[0]), "n_queries": int(offsets.size - 1)}
-    facts["labels"] = [float(y.min()), float(y.max())]
+    facts: dict[str, Any] = {
+        "n_rows": int(X.shape[0]),
+        "n_queries": int(offsets.size - 1),
+        "labels": [float(y.min()), float(y.max())],
+    }
     if hasattr(X, "indptr"):
         parts = [X.indptr, X.indices[:_HASHED], X.data[:_HASHED]]
     else:

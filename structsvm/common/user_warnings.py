@@ -12,8 +12,8 @@ _INSIDE = ("structsvm.", "numba.", "contextlib.", "sklearn.utils._set_output.")
 
 
 def warn_user(message: str | BadInput, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points to the first line outside of these modules; a message that names arguments is a
-    :class:`BadInput`, whose fields the command line spells as options."""
+    """Issue a warning that points to the first line outside of the modules in ``_INSIDE``; a message that names
+    arguments is a :class:`BadInput`, whose fields the command line spells as options."""
     warning = category(str(message))
     if isinstance(message, BadInput):
         warning.fields = message  # type: ignore[attr-defined]
@@ -21,7 +21,8 @@ def warn_user(message: str | BadInput, category: type[Warning] = UserWarning) ->
 
 
 def stacklevel_of_user() -> int:
-    """Return the ``stacklevel`` with which the caller's warning points to the first line outside of these modules."""
+    """Return the ``stacklevel`` with which the caller's warning points to the first line outside of the modules in
+    ``_INSIDE``."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(_INSIDE):
         frame, level = frame.f_back, level + 1

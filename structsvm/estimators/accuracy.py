@@ -108,7 +108,6 @@ class AccuracySVM(LinearSVM):
             If the classifier predicts no training document to be relevant; its ranking may then be no better than
             chance.
         """
-        C = check_positive("C", self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
         self.n_queries_ = data.n_queries
         relevant = data.y >= self.relevance
@@ -125,7 +124,11 @@ class AccuracySVM(LinearSVM):
         if self.variant == "acc2":
             importance[relevant] *= shares[1] / shares[0]
         machine = LinearSVC(
-            loss="hinge", C=C, tol=float(self.tol), max_iter=self.max_passes, random_state=self.random_state
+            loss="hinge",
+            C=float(self.C),
+            tol=float(self.tol),
+            max_iter=self.max_passes,
+            random_state=self.random_state,
         )
         X, means = _narrow(data.X), 0.0
         if self.scale != "none":
@@ -142,7 +145,7 @@ class AccuracySVM(LinearSVM):
                     "with {variant} and {C} no training document is predicted relevant, so that the ranking may be no "
                     "better than chance",
                     "use variant='acc2' or a larger C",
-                    others={"variant": self.variant, "C": C},
+                    others={"variant": self.variant, "C": self.C},
                 )
             )
         self.n_iter_ = int(machine.n_iter_)
@@ -154,6 +157,7 @@ class AccuracySVM(LinearSVM):
     def check_options(self) -> None:
         """Raise ValueError for invalid parameters; no data are needed."""
         check_choice("variant", self.variant, _SCALES)
+        check_positive("C", self.C)
         super().check_options()
 
 

@@ -537,6 +537,8 @@ def cross_validate_C(
     found = check_sets(sets)
     matrices = check_grades(labels, [len(one) for one in found])
     measured = [i for i, matrix in enumerate(matrices) if (matrix > 0).any()]
+    if len(measured) < 2:
+        raise BadInput("labels", f"expected at least 2 sets with a subtopic, got {len(measured)}")
     check_whole("folds", folds, 2, len(measured), remedy="sets without a subtopic are not assigned to folds")
 
     def part(numbers: Sequence[int]) -> tuple[list[Any], list[Any]]:

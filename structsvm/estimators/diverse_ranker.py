@@ -95,9 +95,7 @@ class DiverseRanker(Selector, BaseEstimator):
         Number of documents to choose, in training and by default in ``predict``.
     C : float, default=1.0
         Trade-off of the objective ``1/2 ||w||^2 + C * mean loss of a step``, in which sets without subtopics have no
-        steps; features are scaled to unit variance. On
-        the development sets, the scores for 0.1 and 10 were within 0.01 of those for 1.
-        :func:`~structsvm.estimators.cross_validate_C` selects a value.
+        steps; features are scaled to unit variance. :func:`~structsvm.estimators.cross_validate_C` selects a value.
     loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
         Loss that defines the gains of documents and the measure of ``score``: "unweighted" is 1 - subtopic recall@k,
         "weighted" is the weighted fraction of subtopics missed, as in :class:`~structsvm.SVMDiv`, and "alpha_ndcg" is
@@ -215,8 +213,8 @@ class DiverseRanker(Selector, BaseEstimator):
         for d in chosen.tolist():
             features, best = walk.features(), int(np.searchsorted(walk.free, d))
             # the initial value of score times novelty counts as relevance, and its later decrease as likeness
-            first = np.where(likely, start[walk.free], 0.0)
-            later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
+            initial = np.where(likely, start[walk.free], 0.0)
+            first, later = ((x[best] - x.mean(axis=0)) * weights for x in (initial, features - initial))
             parts = {
                 name: float(later[self.feature_groups_ == name].sum())
                 for name in ("relevance", "likeness", "coverage", "words")

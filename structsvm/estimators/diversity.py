@@ -23,7 +23,7 @@ from structsvm.oracles.coverage import SEARCHES, CoverageProblem, UserLoss
 from structsvm.oracles.selection import Selection, budgeted, greedy, swap
 from structsvm.protocols import Callback, Float, Int
 from structsvm.queries import warn_user
-from structsvm.trainers.certificate import Fit, NothingLearnedWarning
+from structsvm.trainers.certificate import Fit, NothingLearnedWarning, nothing_learned
 from structsvm.trainers.choosing_solver import Solver, check_solver
 from structsvm.trainers.contract import Options
 from structsvm.trainers.path import fit_path
@@ -420,14 +420,14 @@ def _named(level: Level, element: int, candidates: CandidateSet, words: Words | 
 
 
 def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
-    """Warn if the objective is not below its value at ``w = 0``, which is at most C.
+    """Warn if the objective is hardly below its value at ``w = 0``, which is at most C.
 
     Trainers skip this check if the search is approximate. Such a search can only underestimate the objective, so that
-    an estimate of at least C proves that the model is no better than zero weights.
+    an estimate near C proves that the model is hardly better than zero weights.
     """
-    if not fit.certified and fit.w.any() and fit.primal >= (1.0 - min(3.0 * tol, 0.01)) * fit.C:
+    if not fit.certified and fit.w.any() and fit.primal >= nothing_learned(tol) * fit.C:
         warn_user(
-            f"the estimated objective {fit.primal:.6g} is not below that of w = 0 (at most {fit.C:.6g}): the model has "
-            "learned nothing; DiverseRanker learns from the same sets and labels",
+            f"the estimated objective {fit.primal:.6g} is hardly below that of w = 0 (at most {fit.C:.6g}): the model "
+            "has learned nothing; DiverseRanker learns from the same sets and labels",
             NothingLearnedWarning,
         )

@@ -47,8 +47,8 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     def whole(self: Any, *args: Any, verbose: bool = False, **kwargs: Any) -> Any:
         if len(args) > most:
             raise TypeError(
-                f"{type(self).__name__}.fit: expected {most} positional arguments, got {len(args)}; pass the others "
-                "by name, such as qid="
+                f"{type(self).__name__}.{fit.__name__}: expected {most} positional arguments, got {len(args)}; pass "
+                "the others by name, such as qid="
             )
         for name in (name for name in kwargs if name not in known):
             if name == "group":  # an argument of LightGBM and XGBoost
@@ -58,7 +58,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
                     "pass {qid}, for rows that are grouped by query",
                     code="qid = np.repeat(np.arange(len(group)), group)",
                 )
-            raise _no_argument(self, name, known)
+            raise _no_argument(self, fit.__name__, name, known)
         before = dict(vars(self))
         try:
             if verbose:
@@ -108,12 +108,12 @@ def _usual_fit() -> None:
     """  # inserted into the docstring of each ``fit``
 
 
-def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:
+def _no_argument(model: Any, method: str, name: str, known: Collection[str]) -> TypeError:
     kind, here = type(model).__name__, name_here(name)
     if here in model.get_params(deep=False):
-        return TypeError(f"{kind}.fit: no argument {name!r}; {here!r} is a parameter of {kind}")
+        return TypeError(f"{kind}.{method}: no argument {name!r}; {here!r} is a parameter of {kind}")
     taken = ", ".join([*list(known)[1:], "verbose"])
-    return TypeError(f"{kind}.fit: no argument {name!r}; expected one of {taken}")
+    return TypeError(f"{kind}.{method}: no argument {name!r}; expected one of {taken}")
 
 
 def _printing(model: object) -> Callable[[Any], object]:
@@ -199,7 +199,7 @@ class FittedRanker(Saved):
     feature_names_in_ : ndarray of str
         Names of the features; defined only if ``X`` has string column names.
     training_data_ : dict
-        Date and versions of the training, and sizes, ranges and digest of the data; see
+        Date and versions of the last call of ``fit`` or ``partial_fit``, and sizes, ranges and digest of its data; see
         :func:`structsvm.export.model_card`.
     """
 
@@ -430,9 +430,9 @@ def read_rows(
     check_width(X, qid, vectors=vectors)
     grouping = queries.group_queries(qid, X.shape[0])
     weights = query_weights(weight, X, grouping)
+    model.training_data_ = record_rows(X, y, grouping.offsets, grouping.order, ranges=ranges)
     if reset:
         model._saw_qid = qid is not None
-        model.training_data_ = record_rows(X, y, grouping.offsets, grouping.order, ranges=ranges)
         vars(model).pop("_numbers_", None)
         if numbers is not None:
             model._numbers_ = numbers

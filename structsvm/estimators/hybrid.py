@@ -1,7 +1,6 @@
 """``hybrid_weights``: choose the weights of a hybrid query by judged queries, for the fusion of a search engine."""
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -23,15 +22,15 @@ from structsvm.metrics.evaluation import check_distinguishes, distinguishes
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import Comparison
 from structsvm.protocols import Float, Int
-from structsvm.queries import QueryData, offsets_of
+from structsvm.queries import QueryData, offsets_of, warn_user
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import Candidates, candidates, runs_by_name
 from structsvm.readers.runs import Run
 
 _FEWEST = 5
 """Number of folds, and smallest number of queries."""
-_SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
-"""Candidates lie on the lines from equal weights to each list alone, at these distances.
+_SHARES = (0.25, 0.5, 0.75, 0.9, 1.0)
+"""Candidates are equal weights, and lie on the lines from them to each list alone, at these distances.
 
 Their averages over resampled queries can be any weights. ``experiments/hybrid_weights.py`` compares them with weights
 that a ranking loss learns, and with the best candidate, which depends more on the sample."""
@@ -119,8 +118,10 @@ class HybridWeights:
         else:
             chosen = f"{self.best_list} alone" if top == 1 else "these weights"
             ends = "" if math.isnan(gain.lower) else f" [{gain.lower:+.4f}, {gain.upper:+.4f}]"
-            text = f"take {chosen}: {gain.mean_difference:+.4f}{ends} in {self.estimate.name} on new queries over "
-            text += "equal weights" + ("" if gain.lower > 0 else f"{doubt}; judge more queries")
+            text = (
+                f"take {chosen}: {self.estimate.name} on new queries differs from that of equal weights by "
+                f"{gain.mean_difference:+.4f}{ends}{'' if gain.lower > 0 else f'{doubt}; judge more queries'}"
+            )
         for name, other in (("RRF", "RRF"), ("best single list", f"{self.best_list} alone")):
             if (found := self.against[name]).mean_difference < 0:
                 text += f"; {other} is better by {-found.mean_difference:.4f}"
@@ -167,7 +168,7 @@ def hybrid_weights(
         The judgments; required if ``runs`` contains runs.
     to : str
         One of :data:`structsvm.export.hybrid.ENGINES`, such as "opensearch-hybrid", "elasticsearch-linear",
-        "qdrant-rrf".
+        "qdrant-rrf". For "weaviate" the second clause must be the vectors.
     depth : int, default=100
         Number of documents of each list that the engine fuses, such as ``pagination_depth`` in OpenSearch and
         ``rank_window_size`` in Elasticsearch.
@@ -226,7 +227,9 @@ def hybrid_weights(
     check_feature_names(to, names, "runs")
     if len(names) not in engine.clauses:
         most = engine.clauses[-1]
-        raise BadInput("runs", f"expected {'2' if most == 2 else f'2 to {most}'} for {to}, got {len(names)}")
+        raise BadInput(
+            "runs", f"expected {'2' if most == 2 else f'2 to {most}'} result lists for {to}, got {len(names)}"
+        )
     if engine.complete and np.isnan(scores).any():
         raise BadInput(
             "runs",
@@ -244,13 +247,14 @@ def hybrid_weights(
     columns = clause_columns(scores, offsets, engine.normalizer, k=k)
     ranks = clause_columns(scores, offsets, "ranks")
 
-    def values(score: Float) -> Float:
-        return evaluate(measure, y, score, qid=qid, ties="average").per_query
+    def evaluated(score: Float) -> EvaluationResult:
+        return evaluate(measure, y, score, qid=qid, ties="average")
 
     equal, alone = np.full(len(names), 1 / len(names)), np.eye(len(names))
-    grid = np.vstack([equal, *(share * alone + (1 - share) * equal for share in _SHARES[1:])])
-    of_grid = np.stack([values(linear_scores(columns, weights)) for weights in grid])
-    single = np.stack([values(column) for column in ranks.T])
+    grid = np.vstack([equal, *(share * alone + (1 - share) * equal for share in _SHARES)])
+    of_grid = np.stack([evaluated(linear_scores(columns, weights)).per_query for weights in grid])
+    single = np.stack([evaluated(column).per_query for column in ranks.T])
+    rrf = evaluated(ranks.sum(axis=1))
 
     def chosen(queries: NDArray[np.bool_]) -> Float:
         """Return the best candidates on bootstrap samples of the queries."""
@@ -263,8 +267,7 @@ def hybrid_weights(
         errors = np.sqrt(products(centred**2, np.full(size, 1 / (size * (size - 1)))))
         means = matmul(gains, counts.T) / size
         means = np.where(means >= errors[:, None], means, -np.inf)  # equal weights have gain and error 0
-        found: Float = grid[np.argmax(means >= means.max(axis=0) - _EQUAL, axis=0)]
-        return found
+        return np.asarray(grid[np.argmax(means >= means.max(axis=0) - _EQUAL, axis=0)])
 
     def best(queries: NDArray[np.bool_]) -> int:
         means = single[:, queries].mean(axis=1)
@@ -272,13 +275,12 @@ def hybrid_weights(
 
     fold, every = np.random.default_rng(random_state).permutation(n) % _FEWEST, np.full(n, True)
     held_out = crossed_by(
-        lambda rest: values(linear_scores(columns, chosen(rest).mean(axis=0))), fold, np.ones(n)
+        lambda rest: evaluated(linear_scores(columns, chosen(rest).mean(axis=0))).per_query, fold, np.ones(n)
     )
-    result = evaluate(measure, y, columns[:, 0], qid=qid, ties="average")  # for its name and range
-    result = EvaluationResult(result.name, float(held_out.mean()), held_out, result.query_ids, result.bounds)
+    result = EvaluationResult(rrf.name, float(held_out.mean()), held_out, rrf.query_ids, rrf.bounds)
     others = {
         "equal weights": of_grid[0],
-        "RRF": values(ranks.sum(axis=1)),
+        "RRF": rrf.per_query,
         "best single list": crossed_by(lambda rest: single[best(rest)], fold, np.ones(n)),
     }
     estimates = {name: estimate_of(result, baseline=other) for name, other in others.items()}
@@ -286,8 +288,19 @@ def hybrid_weights(
     estimate = estimates["RRF"]._replace(difference=None)
     resampled = chosen(every)
     lower, upper = np.quantile(resampled, [0.025, 0.975], axis=0)
-    weights = resampled.mean(axis=0)
-    return HybridWeights(to, names, weights, lower, upper, estimate, against, names[best(every)], n, depth, k)
+    return HybridWeights(
+        to,
+        names,
+        weights=resampled.mean(axis=0),
+        lower=lower,
+        upper=upper,
+        estimate=estimate,
+        against=against,
+        best_list=names[best(every)],
+        n_queries=n,
+        depth=depth,
+        k=k,
+    )
 
 
 def _sorted_rows(data: QueryData) -> QueryData:
@@ -321,10 +334,9 @@ def _warn_of_zeros(names: tuple[str, ...], scores: Float) -> None:
     """Warn about columns without missing values in which more than ``_ZEROS`` of the scores are 0."""
     share = np.where(np.isnan(scores).any(axis=0), 0.0, (scores == 0).mean(axis=0))
     if filled := [f"{name} ({part:.0%})" for name, part in zip(names, share, strict=True) if part > _ZEROS]:
-        warnings.warn(
+        warn_user(
             f"many scores are 0: {', '.join(filled)}; if the list lacks these documents, leave their cells empty "
-            "(NaN): the engine normalises only the scores in the list",
-            stacklevel=3,
+            "(NaN): the engine normalises only the scores in the list"
         )
 
 

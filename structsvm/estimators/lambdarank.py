@@ -136,7 +136,8 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
         X, y, qid, grouping, weights = fitted.read_rows(
             self, X, y, qid, sample_weight, vectors=vectors, reset=before is None
         )
-        self._saw_qid, X = qid is not None, check_features(X)
+        self._saw_qid = qid is not None
+        X = check_features(X)
         if before is None:
             self.scaler_ = None
             if self.scale.startswith("query-"):
@@ -159,7 +160,7 @@ class LambdaRank(fitted.FittedRanker, BaseEstimator):
             method = self.scale if self.scaler_ is None else "none"
             weights_ = lambdarank.initial_weights(X.shape[1], self.hidden, rng)
             start = lambdarank.LambdaRankFit(
-                weights_, *lambdarank.column_figures(X, method, grouping.order), history=[], best_epoch=0
+                weights_, *lambdarank.column_scaling(X, method, grouping.order), history=[], best_epoch=0
             )
         schedule = lambdarank.Schedule(
             float(self.learning_rate),

@@ -46,7 +46,8 @@ class OrdinalSVM(LinearSVM):
         Relative duality gap at which the training of each machine stops.
     solver : {"one_slack", "cvxpy"}, default="one_slack"
         "one_slack" uses cutting planes and is suitable for any number of rows. "cvxpy" solves the unmodified problem by
-        an interior-point method (extra ``qp``), for up to a few thousand rows.
+        an interior-point method (extra ``qp``), for up to a few thousand rows; ``max_passes`` then has no effect, and
+        ``callback`` is refused.
     relevance : float, default=1.0
         Lowest label of a relevant document in :meth:`score` (MAP); training uses all grades.
     max_passes : int, default=1000
@@ -112,7 +113,6 @@ class OrdinalSVM(LinearSVM):
         ImportError
             If ``solver="cvxpy"`` and cvxpy is not installed.
         """
-        C = check_positive("C", self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
         self.n_queries_ = data.n_queries
         importance = np.repeat(weights, np.diff(data.offsets))
@@ -127,7 +127,7 @@ class OrdinalSVM(LinearSVM):
             targets = [(data.y >= grade).astype(np.float64) for grade in self.grades_[1:]]
         else:
             targets = [data.y]
-        machines = [self._train(data, target, C, importance) for target in targets]
+        machines = [self._train(data, target, importance) for target in targets]
         self.fits_ = [fit for fit, _ in machines]
         self.thresholds_ = np.concatenate([thresholds for _, thresholds in machines])
         weights_found = np.array([fit.w for fit in self.fits_])
@@ -152,13 +152,13 @@ class OrdinalSVM(LinearSVM):
             steps += linear_scores(X, coef) >= threshold
         return self.grades_[steps]
 
-    def _train(self, data: QueryData, y: Float, C: float, importance: Float) -> tuple[Fit, Float]:
+    def _train(self, data: QueryData, y: Float, importance: Float) -> tuple[Fit, Float]:
         """Train one machine, and return its fit and its thresholds."""
         everything = np.array([0, data.n_rows], dtype=np.int64)
         separator = OrdinalHinge(balanced=self.class_weight == "balanced").bind(
             y, everything, weights=importance
         )
-        problem = RankingProblem(data.X, everything, separator)
+        problem, C = RankingProblem(data.X, everything, separator), float(self.C)
         if self.solver == "cvxpy":
             fit = ordinal_interior_point(problem, data.X, separator.sides[0], C, tol=float(self.tol))
         else:
@@ -170,4 +170,7 @@ class OrdinalSVM(LinearSVM):
         """Raise ValueError for invalid parameters; no data are needed."""
         check_choice("class_weight", self.class_weight, ("balanced", None))
         check_choice("solver", self.solver, ("one_slack", "cvxpy"))
+        check_positive("C", self.C)
+        if self.solver == "cvxpy" and self.callback is not None:
+            raise BadInput("callback", "solver='cvxpy' reports no progress", "pass {callback=None}")
         super().check_options()

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_positive, check_whole
 from structsvm.common.estimator_parameters import parameters
+from structsvm.common.row_checks import refuse_divergence
 from structsvm.estimators import fitted
 from structsvm.estimators.linear import LinearRanker, Scale, check_usual, linear_scores, make_scaler
 from structsvm.metrics.evaluation import evaluate_part
@@ -144,7 +145,8 @@ class PairwiseSGD(LinearRanker):
         """Continue training from the current weights, only with pairs of the given rows.
 
         The first call determines the scaling and the step size ``eta_0="auto"``. No queries are held out. Two calls on
-        the same rows give the same result, bit for bit, as one call with the total number of steps.
+        the same rows give the same result, bit for bit, as one call with the total number of steps. ``training_data_``
+        describes the rows of the last call.
 
         Parameters
         ----------
@@ -355,8 +357,9 @@ class PairwiseSGD(LinearRanker):
             X, y, qid = held_out
 
             def value(state: pairwise_descent.Descent) -> float:
-                scores = linear_scores(X, self._coef(state))
-                return evaluate_part(self.measure, y, scores, qid=qid, relevance=self.relevance).result.mean
+                return evaluate_part(
+                    self.measure, y, linear_scores(X, self._coef(state)), qid=qid, relevance=self.relevance
+                ).result.mean
 
             self.fit_, self.history_ = pairwise_descent.descend_until(
                 advance,
@@ -375,6 +378,12 @@ class PairwiseSGD(LinearRanker):
             self.views_, pairwise_descent.view_weights(state, self._layout, average=self.average), strict=True
         ):
             coef[columns] += w
+        refuse_divergence(
+            "eta_0",
+            [coef],
+            f"step {state.t}",
+            "choose smaller parameters, such as {eta_0}, or scale the features",
+        )
         return coef / len(self.views_)
 
 

@@ -9,7 +9,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from structsvm.common.checks import BadInput, check_flag, check_whole
-from structsvm.common.names import QID
+from structsvm.common.tables.ids import qid_of
 from structsvm.protocols import Int
 from structsvm.queries import group_queries, row_groups
 
@@ -99,9 +99,7 @@ class QueryKFold(BaseCrossValidator):
             Row indices of the training part, and row indices of the test part.
         """
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        ids = groups if qid is None else qid
-        if ids is None and QID in getattr(X, "columns", ()):
-            ids = X[QID].to_numpy()
+        ids = qid_of(X, groups if qid is None else qid)
         if ids is None:
             raise BadInput(
                 "qid",

@@ -15,6 +15,7 @@ from structsvm.common.training_data import record_training
 from structsvm.estimators.choosing_C import check_grid
 from structsvm.estimators.fitted import Saved
 from structsvm.estimators.linear import check_usual
+from structsvm.oracles.coverage import user_loss_of
 from structsvm.protocols import Float, Int
 
 
@@ -123,7 +124,7 @@ class Selector(Saved):
             if not matrix.any():
                 losses.append(np.nan)
             elif callable(self.loss):
-                losses.append(float(self.loss(matrix > 0, rows)))
+                losses.append(user_loss_of(self.loss, matrix > 0, rows))
             else:
                 losses.append(1.0 - SubtopicGain(matrix, self.loss).value(rows))
         return np.array(losses)

@@ -151,7 +151,6 @@ class StructuralRanker(LinearSVM):
         """
         problem, _ = self._prepare(X, y, qid, sample_weight)
         self._keep(next(self._train(problem, [usual_C(self.C, self._loss, problem.masses)])))
-        warn_of_uninformative(self, self._loss)
         return self
 
     @property
@@ -164,9 +163,12 @@ class StructuralRanker(LinearSVM):
     def _prepare(
         self, X: object, y: ArrayLike, qid: ArrayLike, sample_weight: ArrayLike
     ) -> tuple[RankingProblem, Any]:
-        """Return the training problem, and the arguments that :meth:`_keep` takes in addition to a fit."""
+        """Return the training problem, and the arguments that :meth:`_keep` takes in addition to a fit; warn if most
+        queries have no constraint."""
         data, weights = self._grouped(X, y, qid, sample_weight)  # checks the options, the loss among them
-        return bind_problem(self, self._loss, data, weights), ()
+        problem = bind_problem(self, self._loss, data, weights)
+        warn_of_uninformative(self, self._loss)
+        return problem, ()
 
     def _keep(self, fit: Fit) -> None:
         """Set the learned attributes."""

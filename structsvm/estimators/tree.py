@@ -67,12 +67,11 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         relevance or gains that the loss uses: ``2^y - 1`` for ``"ndcg@10"``, and ``y`` for ``NDCG(10, gain="linear")``,
         which ranks better if the highest grades are rare.
     C : float, default=None
-        Trade-off between a small norm and a small mean slack. None means 0.002 times the number of training queries, or
-        0.01 times this number for smooth losses, such as "ndcg@k" (with weights, queries without a constraint do not
-        change the default). These factors were best on
-        average over five data sets with 20 to 300 training queries (``experiments/tree_C.py``); ``fit_.C`` is the value
-        used. Preferably tune ``C`` on a log grid from 1e-2 to 1e2, on queries that were not used to grow the trees, as
-        :class:`TreeRankerCV` does.
+        Trade-off between a small norm and a small mean slack. None means 0.002 per training query, or 0.01 for smooth
+        losses, such as "ndcg@k"; with weights, the number of queries with a constraint, divided by their share of the
+        weight, counts. These factors were best on average over five data sets with 20 to 300 training queries
+        (``experiments/tree_C.py``); ``fit_.C`` is the value used. Preferably tune ``C`` on a log grid from 1e-2 to 1e2,
+        on queries that were not used to grow the trees, as :class:`TreeRankerCV` does.
     n_trees : int, default=300
         Number of trees to grow.
     categorical_features : sequence of int or str, optional
@@ -186,6 +185,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         C = self._default_C(self._bind_empty(data, weights)) if self.C is None else float(self.C)
         problem = self._problem(features, self._learn(features, data, weights), data, weights)
         self._keep(next(self._train(problem, [C])), features)
+        warn_of_uninformative(self, self.loss)
         return self
 
     def _scores(self, X: Any, qid: ArrayLike) -> Float:
@@ -330,10 +330,12 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def _prepare(
         self, X: object, y: ArrayLike, qid: ArrayLike, sample_weight: ArrayLike
     ) -> tuple[RankingProblem, tuple[Any, ...]]:
-        """Return the problem over the grown trees, and the arguments that :meth:`_keep` takes in addition to a fit."""
+        """Return the problem over the grown trees, and the arguments that :meth:`_keep` takes in addition to a fit;
+        warn if most queries have no constraint."""
         data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
         self._bind_empty(data, weights)
+        warn_of_uninformative(self, self.loss)
         return self._problem(features, self._learn(features, data, weights), data, weights), (features,)
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
@@ -354,9 +356,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             yield replace(fit, w=rows.leaf_weights(fit.w)) if isinstance(rows, MonotoneRows) else fit
 
     def _keep(self, fit: Fit, features: LeafFeatures) -> None:
-        """Set the learned attributes, and warn if most queries have no constraint."""
+        """Set the learned attributes."""
         self.fit_, self.leaves_, self.coef_ = fit, features, fit.w
-        warn_of_uninformative(self, self.loss)
 
     def _takes_sparse(self) -> bool:
         return False
@@ -445,6 +446,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
             fit = next(self._train(self._problem(features, rows, data, weights), [self.C_]))
         self._warn_of_ties(data, rows @ fit.w)
         self._keep(fit, features)
+        warn_of_uninformative(self, self.loss)
         return self
 
     def _held_out(self, part: QueryData, weights: Float, held_out: QueryData, Cs: Float) -> Float:

@@ -43,7 +43,8 @@ def check_weights(model: Any) -> set[str]:
 
 
 def check_signs(monotone: Monotone) -> set[str]:
-    """Raise BadInput for what is neither signs nor None; return the abilities that the signs require of trainers."""
+    """Raise BadInput unless ``monotone`` is None, a sequence of signs, or a mapping to signs; return the abilities that
+    the signs require of trainers."""
     monotone = _by_key(monotone)
     if monotone is None:
         return set()

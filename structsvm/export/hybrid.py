@@ -38,8 +38,9 @@ def _opensearch(technique: str, **options: object) -> Text:
         if options:  # a lower bound for each clause
             normalization["parameters"] = {"lower_bounds": [options] * len(names)}  # type: ignore[assignment]
         mean = {"technique": "arithmetic_mean", "parameters": {"weights": list(weights)}}
-        content = {"normalization": normalization, "combination": mean}
-        return _processor(names, "normalization-processor", content)
+        return _processor(
+            names, "normalization-processor", {"normalization": normalization, "combination": mean}
+        )
 
     return text
 
@@ -71,7 +72,7 @@ def _qdrant(names: Sequence[str], weights: Sequence[float], depth: int, k: int) 
 def _weaviate(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
     return (
         f"collection.query.hybrid(query=query, alpha={weights[1]!r}, fusion_type=HybridFusion.RELATIVE_SCORE)"
-        f"  # alpha: the weight of the vectors, {names[1]}\n"
+        f"  # alpha: the weight of the second clause, which must be the vectors, {names[1]}\n"
     )
 
 

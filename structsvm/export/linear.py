@@ -179,7 +179,7 @@ def _check_linear(model: object, form: LinearForm, kind: str) -> None:
         )
 
 
-def check_figures(form: LinearForm, to: str) -> None:
+def check_float32(form: LinearForm, to: str) -> None:
     """Raise for weights, shifts and scales that float32 cannot hold, and warn about values that it rounds coarsely."""
     coarse = []
     for name, weight, low, width in form.terms:
@@ -189,12 +189,15 @@ def check_figures(form: LinearForm, to: str) -> None:
             low32, high32 = np.float32(low), np.float32(low + width)
         # the engine computes a scale from minimum and maximum, which have to differ in float32
         is_range = form.method == "minmax"
-        figures = f"{low!r} to {low + width!r}" if is_range else f"mean {low!r} and deviation {width!r}"
+        shown = f"{low!r} to {low + width!r}" if is_range else f"mean {low!r} and deviation {width!r}"
         problem = ""
         if not TINY <= abs(weight) <= HUGE:
-            problem, remedy = f"weights that a float32 holds, got {weight:.3g} of", "multiply the feature"
+            problem, remedy = (
+                f"a weight in the range of float32, got {weight:.3g} for",
+                "multiply the feature",
+            )
         elif not TINY <= width <= HUGE or not np.isfinite(high32) or (is_range and high32 <= low32):
-            problem = f"values that float32 can tell apart, got {figures} of"
+            problem = f"values that float32 can tell apart, got {shown} of"
             remedy = "shift it, or multiply it"
         if problem:
             remedy = f"{remedy} by a constant before training"

@@ -28,20 +28,19 @@ def _is_identifier(name: str) -> bool:
     return name.isascii() and name.isidentifier()
 
 
-def _is_variable(name: str) -> bool:
-    return _is_identifier(name) and not keyword.iskeyword(name)
-
-
 def _is_word_of_lightgbm(name: str) -> bool:
     """Return whether LightGBM reads a name back: its file separates names by spaces and drops "=" at the ends of their
     list, and its JSON is not escaped."""
     return _is_line(name) and not set(name) & set(' \t"[]{},:') and name == name.strip("=")
 
 
-_TEXT = Rule(_is_text, "names that are not empty, of valid characters,")
+_TEXT = Rule(_is_text, "a name that is not empty, of valid characters,")
 _LINE = Rule(_is_line, "names on one line")
 _VESPA = Rule(is_rank_feature, "rank features as names, such as 'bm25(title)' or 'attribute(price)',")
-_VARIABLE = Rule(_is_variable, "variables of Python as names, such as 'bm25',")
+_VARIABLE = Rule(
+    lambda name: _is_identifier(name) and not keyword.iskeyword(name),
+    "variables of Python as names, such as 'bm25',",
+)
 
 _FIELD = Rule(
     lambda name: _is_line(name) and not set(name) & set("^*"), "names of fields without '^' and '*'"
@@ -51,7 +50,10 @@ FEATURES = {
     "multi_match": _FIELD,
     "vespa": _VESPA,
     "xgboost": _VESPA,
-    "lightgbm": Rule(_is_word_of_lightgbm, "names of features without spaces, quotes and brackets"),
+    "lightgbm": Rule(
+        _is_word_of_lightgbm,
+        "names of features without spaces, quotes, brackets, commas and colons, and without '=' at an end,",
+    ),
     "vespa-rrf": _VESPA,
     "weaviate": _LINE,
     "sql": _LINE,
@@ -81,8 +83,8 @@ def check_feature_names(to: str, names: Iterable[str], argument: str = "feature_
 
 def check_store_name(store: str) -> None:
     """Raise unless Solr can store features under a name."""
-    if not _is_text(store):
-        raise BadInput("store", "expected a name that is not empty, of valid characters", value=store)
+    if not _TEXT.carries(store):
+        raise BadInput("store", f"expected {_TEXT.expected} for solr", "give another {store}", value=store)
 
 
 def check_model_name(to: str, name: str) -> None:

@@ -39,7 +39,7 @@ class PyTerrierRanker(BaseEstimator):
     Cs : sequence of float, optional
         Values of C to choose from; None keeps the C of ``estimator``.
     scoring : str, default="map"
-        Measure by which C is chosen, with the TREC convention.
+        Measure by which C is chosen, with the TREC convention and the ``relevance`` of ``estimator``.
 
     Attributes
     ----------
@@ -115,7 +115,13 @@ class PyTerrierRanker(BaseEstimator):
         best = -np.inf
         for C in sorted(set(self.Cs)):
             model = clone(self.estimator).set_params(C=C).fit(X, y, qid=qid)
-            value = evaluate(self.scoring, valid_y, model.predict(valid_X), qid=valid_qid).mean
+            value = evaluate(
+                self.scoring,
+                valid_y,
+                model.predict(valid_X),
+                qid=valid_qid,
+                relevance=getattr(model, "relevance", 1.0),  # the same as in training
+            ).mean
             if value > best + 1e-12:
                 best, self.estimator_ = value, model
         return self

@@ -65,12 +65,12 @@ class _Parser:
     """Recursive descent over the tokens of a text; ``at`` is the kind and the text of the next token."""
 
     def __init__(self, text: str, value_of: Callable[[str], Any]) -> None:
-        self.text, self.value_of, self.end = text, value_of, 0
+        self.text, self.value_of, self.end, self.at = text, value_of, 0, ("", "")
         self.advance()
 
     def advance(self) -> str:
         """Return the text of the next token, and go on to the one after it."""
-        before = getattr(self, "at", ("", ""))[1]
+        before = self.at[1]
         start = _SKIPPED.match(self.text, self.end).end()  # type: ignore[union-attr]
         found = [(kind, match) for kind, form in _KINDS if (match := form.match(self.text, start))]
         # the longest token; of two kinds that are equally long, the first in the grammar
@@ -136,12 +136,11 @@ class _Parser:
             self.expect("sign", ")")
             name = f"{name}({','.join(arguments)})"
         while self.taken("."):
-            name = f"{name}.{self.expect(self.at[0] if self.at[0] in ('word', 'number') else 'word')}"
+            name = f"{name}.{self.advance() if self.at[0] == 'number' else self.expect('word')}"
         return name
 
     def argument(self) -> str:
         """Return a number, a text or a rank feature within the brackets of a rank feature."""
-        minus = "-" * self.taken("-")
-        if minus or self.at[0] in ("number", "string"):
-            return minus + self.expect("number" if minus else self.at[0])
-        return self.feature()
+        if self.taken("-"):
+            return "-" + self.expect("number")
+        return self.advance() if self.at[0] in ("number", "string") else self.feature()

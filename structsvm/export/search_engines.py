@@ -15,7 +15,7 @@ from structsvm.common.files import replacing
 from structsvm.common.row_checks import warn_user
 from structsvm.export.bodies import as_json, import_onnx, onnx_model, solr_feature, solr_model, vespa_profile
 from structsvm.export.checking import compare_scores
-from structsvm.export.linear import FeatureNames, LinearForm, check_figures, engine_names, linear_form
+from structsvm.export.linear import FeatureNames, LinearForm, check_float32, engine_names, linear_form
 from structsvm.export.names import check_feature_names, check_model_name, check_store_name
 from structsvm.export.target import Target, Unmatched, missing_names, parse_version, warn_of_unset
 from structsvm.export.trees import TREE_FORMATS, valued_forest
@@ -82,7 +82,8 @@ def export_model(
     feature_names : sequence of str, or mapping of str to str, optional
         Names of the features in the engine, in the order of the columns, or by the names of training, as in
         ``{"1": "attribute(price)"}``; see :func:`linear_form` for the default. ``vespa`` and ``xgboost`` need names of
-        rank features, ``lightgbm`` names without spaces, quotes and brackets.
+        rank features, ``lightgbm`` names without spaces, quotes, brackets, commas and colons, and without ``=`` at an
+        end.
     name : str, default="structsvm"
         Name of the model in the engine; for ``vespa`` of letters, digits and underscores.
     unmatched : {"auto", "zero", "missing"}, or mapping of feature names to these, default="auto"
@@ -185,7 +186,7 @@ def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
             f"{to} cannot represent missing values: for a missing value, let the engine return {', '.join(imputed)}"
         )
     if to in _SINGLE_PRECISION:
-        check_figures(form, to)
+        check_float32(form, to)
     return FORMATS[to](form, target)
 
 

@@ -33,12 +33,22 @@ def read_svm_light(path: Path) -> dict[str, Any]:
     fields = [line.split("#")[0].split() for line in lines]
     number = 0
     try:
-        kernel, highest, n_vectors = (int(fields[number := k][0]) for k in (1, 7, 9))
+        header = []
+        for number in (1, 7, 9):  # a loop, because an error names the line ``number``
+            header.append(int(fields[number][0]))
+        kernel, highest, n_vectors = header
         if kernel != 0:
             raise BadInput(
                 path, f"expected a model with a linear kernel, got kernel {kernel}", "train with -t 0"
             )
-        threshold = float(fields[number := _N_PARAMETERS][0])
+        number = _N_PARAMETERS
+        threshold = float(fields[number][0])
+        if not (0 <= highest < 1 << 31 and np.isfinite(threshold)):
+            raise BadInput(
+                path,
+                f"expected a highest feature index < 2^31 and a finite threshold, got {highest} and {threshold}",
+                "copy the file again",
+            )
         coef = np.zeros(highest)
         vectors = [number for number in range(_N_PARAMETERS + 1, len(lines)) if fields[number]]
         if len(vectors) != n_vectors - 1:
@@ -48,7 +58,7 @@ def read_svm_light(path: Path) -> dict[str, Any]:
         for number in vectors:
             alpha, *pairs = fields[number]
             for index, value in (pair.split(":") for pair in pairs):
-                if not 1 <= int(index) <= highest:
+                if not (1 <= int(index) <= highest and np.isfinite(float(alpha) * float(value))):
                     raise IndexError(index)
                 coef[int(index) - 1] += float(alpha) * float(value)
     except (ValueError, IndexError) as error:

@@ -17,15 +17,12 @@ TINY, HUGE = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 SOLR_SLACK = np.float32(1e-6)
 """Number that Solr adds to each threshold of a tree, in float32."""
 
-# the first versions of Solr with missing values, of OpenSearch with NaN and with branches for missing values, and of
-# Elasticsearch with learning to rank and with models that do not list their fields
-_SOLR_NULLS, _OPENSEARCH_NAN, _OPENSEARCH_BRANCHES, _ELASTIC, _ELASTIC_FIELDS = (
-    (9, 2),
-    (3, 2),
-    (3, 8),
-    (8, 12),
-    (8, 15),
-)
+_SOLR_NULLS = (9, 2)
+"""First version of Solr with missing values. The messages below name the versions, too."""
+_OPENSEARCH_NAN, _OPENSEARCH_BRANCHES = (3, 2), (3, 8)
+"""First versions of OpenSearch with NaN, and with branches for missing values."""
+_ELASTIC, _ELASTIC_FIELDS = (8, 12), (8, 15)
+"""First versions of Elasticsearch with learning to rank, and with models that do not list their fields."""
 _VERSIONED = ("solr", "opensearch", "elastic")
 
 

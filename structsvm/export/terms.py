@@ -83,9 +83,9 @@ def _of_trees(valued: ValuedForest, rows: Float) -> Float:
             leaf = float(valued.values[int(forest.leaves[t]) + ~child])
             n, m = len(of_a), len(of_b)
             for j in of_a:
-                terms[j] += leaf * factorial(n - 1) * factorial(m) / factorial(n + m)
+                terms[j] += leaf * (factorial(n - 1) * factorial(m) / factorial(n + m))
             for j in of_b:
-                terms[j] -= leaf * factorial(n) * factorial(m - 1) / factorial(n + m)
+                terms[j] -= leaf * (factorial(n) * factorial(m - 1) / factorial(n + m))
             return
         k = int(forest.nodes[t]) + child
         j = int(forest.feature[k])

@@ -166,10 +166,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         """Return names such as ``"bm25>1.5"``; by default from the names of the training frame, or ``x0, x1, ...``."""
         check_is_fitted(self, "thresholds_")
         names = _check_feature_names_in(self, input_features)
-        return np.array(
-            [f"{name}>{k:g}" for name, ks in zip(names, self.thresholds_, strict=True) for k in ks.tolist()],
-            dtype=object,
-        )
+        return np.array(names_of_bins(names, self.thresholds_), dtype=object)
 
     def step_functions(self, coef: ArrayLike, input_features: object = None) -> list[StepFunction]:
         """Return, for each base function, the step function of its score that the weights of its indicators define.
@@ -227,6 +224,13 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def names_of_bins(names: NDArray[Any], thresholds: list[Float]) -> list[str]:
+    """Return a name such as ``"bm25>1.5"`` for each threshold of each feature, with as many digits as differ."""
+    edges = [(name, k) for name, ks in zip(names, thresholds, strict=False) for k in ks.tolist()]
+    bins = [f"{name}>{k:g}" for name, k in edges]
+    return bins if len(set(bins)) == len(bins) else [f"{name}>{k!r}" for name, k in edges]
 
 
 def _thresholds(column: NDArray[Any], n_bins: int, spacing: str) -> Float:

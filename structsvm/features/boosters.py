@@ -28,7 +28,6 @@ def forest_of(model: Any) -> Forest:
 
     Leaves keep the library's order (of ``pred_leaf`` or ``apply``, or of the leaf index in LightGBM and CatBoost).
     """
-    # a bare ``xgboost.Booster`` does not store the missing value of its DMatrix, so only NaN counts as missing
     library = type(model).__module__.split(".")[0]
     if isinstance(model, Forest):
         return model
@@ -133,6 +132,7 @@ def _whole(text: str) -> Int:
 
 
 def _xgboost(model: Any) -> Forest:
+    # a bare ``xgboost.Booster`` does not store the missing value of its DMatrix, so only NaN counts as missing
     missing = getattr(model, "missing", None)
     if missing is not None and not np.isnan(missing):
         raise BadInput(

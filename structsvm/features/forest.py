@@ -234,6 +234,10 @@ class Forest:
         return np.uint8 if self.most_leaves <= 256 else np.uint16
 
 
+MOST_LEAVES = 1 << 16
+"""Maximum number of leaves of a tree whose leaf numbers ``code_type`` holds."""
+
+
 _BLANKS = re.compile(r"\s")
 """Whitespace in names, which LightGBM replaces by underscores."""
 

@@ -56,7 +56,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
         looked_at = np.asarray(X[rows], dtype=np.float64)
         sizes = looked_at.std(axis=0)
         # the computed deviation of a constant column is only rounding error
-        sizes[sizes <= _ROUNDING * np.abs(looked_at).max(axis=0)] = 0.0
+        sizes[sizes <= _SINGLE_PRECISION * np.abs(looked_at).max(axis=0)] = 0.0
     known = np.flatnonzero((sizes > 0) & np.isfinite(sizes))
     if known.size < 2:
         return
@@ -78,7 +78,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
 
 _LOOKED_AT = 2000
 _RATIO = 1e3
-_ROUNDING = 1e-6
+_SINGLE_PRECISION = 1e-6
 """Relative rounding error of single precision, in which the rows may have been stored."""
 
 
@@ -191,9 +191,10 @@ def _named_by_numbers(X: Any, model: object) -> Any:
 def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
     """Warn about dense columns that equal the labels or their negatives, unless there are so few rows that this may be
     chance."""
-    if bool(sparse.issparse(X)) or len(y) < _BY_CHANCE[np.unique(y[:_LOOKED_AT]).size > 2]:
+    least = _BY_CHANCE if np.unique(y[:_LOOKED_AT]).size > 2 else _BY_CHANCE_OF_TWO
+    if bool(sparse.issparse(X)) or len(y) < least:
         return
-    few, labels = X[: _BY_CHANCE[True]], y[: _BY_CHANCE[True], None]
+    few, labels = X[:_BY_CHANCE], y[:_BY_CHANCE, None]
     for column in np.flatnonzero((few == labels).all(axis=0) | (few == -labels).all(axis=0)).tolist():
         values = X[:, column]
         if y.min() < y.max() and ((values == y).all() or (values == -y).all()):
@@ -204,9 +205,9 @@ def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
             )
 
 
-_BY_CHANCE = {True: 20, False: 100}
+_BY_CHANCE, _BY_CHANCE_OF_TWO = 20, 100
 """Minimum number of rows for which a column that equals the labels is not a coincidence, for more than two distinct
-labels (True) and for two (False)."""
+labels and for two."""
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:

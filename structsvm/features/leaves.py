@@ -27,10 +27,10 @@ from structsvm.common.checks import BadInput, check_choice, check_number, check_
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.extras import extra, needed
 from structsvm.common.machine import count_threads, return_freed_memory
-from structsvm.features.binning import MOST_BINS, BinnedFeatures
+from structsvm.features.binning import MOST_BINS, BinnedFeatures, names_of_bins
 from structsvm.features.boosters import forest_of
 from structsvm.features.coded_rows import LeafRows, pack
-from structsvm.features.forest import Forest
+from structsvm.features.forest import MOST_LEAVES, Forest
 from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
 from structsvm.queries import column_numbers, group_queries, refuse_masked, refuse_number
@@ -50,6 +50,9 @@ _SAMPLE = 50_000
 """Number of rows from which the edges of bins are learned, both LightGBM's own and those of ``n_bins``. A quantile is
 then off by less than half a percent of the rows. Four times as many rows would take a fifth of the time that 100 trees
 take to grow."""
+
+_LONGEST_QUERY = 10_000
+"""Maximum number of rows per query of LightGBM's objective "lambdarank"."""
 
 _MOST_GRADES = 31
 """Number of grades that trees distinguish: LightGBM's gains 2^grade - 1 are 32-bit numbers."""
@@ -272,9 +275,15 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             )
         n_trees = int(self.n_trees)
         seed = int(check_random_state(self.random_state).randint(1 << 30))
+        lengths = np.diff(offsets)
+        if lengths.max() > _LONGEST_QUERY:
+            raise BadInput(
+                "qid",
+                f"expected at most {_LONGEST_QUERY} rows per query, the limit of LightGBM, got {lengths.max()}",
+                "keep the best rows of each query by a first-stage score",
+            )
         with needed("growing trees", extra("trees")):
             import lightgbm
-        lengths = np.diff(offsets)
         options = {
             "objective": "lambdarank",
             "lambdarank_truncation_level": int(lengths.max()),
@@ -401,16 +410,12 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         names = _check_feature_names_in(self, input_features)
         counts = np.diff(self.forest_.leaves).tolist()
         leaves = [f"tree{t}={leaf}" for t, count in enumerate(counts) for leaf in range(count)]
-        edges = [(names[f], k) for f, ks in enumerate(self.thresholds_) for k in ks.tolist()]
-        bins = [f"{name}>{k:g}" for name, k in edges]
-        if len(set(bins)) < len(bins):  # some edges have the same first six digits
-            bins = [f"{name}>{k!r}" for name, k in edges]
-        return np.array(leaves + bins, dtype=object)
+        return np.array(leaves + names_of_bins(names, self.thresholds_), dtype=object)
 
     def check_options(self) -> None:
         """Raise for parameters that ``fit`` would refuse; no data are needed."""
         check_whole("n_trees", self.n_trees, 1)
-        check_whole("n_leaves", self.n_leaves, 2, 1 << 16)
+        check_whole("n_leaves", self.n_leaves, 2, MOST_LEAVES)
         check_positive("learning_rate", self.learning_rate)
         check_whole("n_bins", self.n_bins, 0, MOST_BINS)
         check_whole("min_rows", self.min_rows, 1)
@@ -421,6 +426,12 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         if self.forest is not None and not isinstance(self.forest, Forest):
             raise BadInput(
                 "forest", "expected a Forest", code="LeafFeatures.from_model(booster)", value=self.forest
+            )
+        if self.forest is not None and self.forest.most_leaves > MOST_LEAVES:
+            raise BadInput(
+                "forest",
+                f"expected trees of at most {MOST_LEAVES} leaves, got {self.forest.most_leaves}",
+                "train smaller trees",
             )
 
     def _set(self, forest: Forest, thresholds: list[Float]) -> None:

@@ -96,7 +96,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise BadInput("method='percentile'", "expected within='query', got within='data'")
         X = self._validate(X, reset=True)
         if self.within == "data":
-            self.shift_, self.scale_ = _figures(X, self.method)
+            self.shift_, self.scale_ = _column_scaling(X, self.method)
         self._saw_qid = qid is not None
         return self
 
@@ -169,7 +169,7 @@ def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
         if scaler.method == "percentile":
             out[members] = _percentile(block)
         else:
-            shift, scale = _figures(block, scaler.method)
+            shift, scale = _column_scaling(block, scaler.method)
             out[members] = (block - shift) / scale
     return out
 
@@ -204,7 +204,7 @@ def with_percentiles(data: QueryData) -> QueryData:
     )
 
 
-def _figures(X: object, method: str) -> tuple[Float, Float]:
+def _column_scaling(X: object, method: str) -> tuple[Float, Float]:
     """Return shift and scale of each column of ``X``."""
     low, high = column_edges(X)
     if method == "minmax":

@@ -110,8 +110,8 @@ def similarities(candidates: CandidateSet, vectorizer: Any = None) -> Float:
 def smooth_similarity(candidates: CandidateSet, vectorizer: Any = None) -> CandidateSet:
     """Return a candidate set whose similarities are smoothed over nearest neighbours; labels are not used.
 
-    Two snippets on the same subtopic often share few words, but each shares some with a third snippet, as in pseudo-
-    relevance feedback. In each of two rounds, the mean of the vectors of its ten nearest neighbours, weighted by
+    Two snippets on the same subtopic often share few words, but each shares some with a third snippet, as in
+    pseudo-relevance feedback. In each of two rounds, the mean of the vectors of its ten nearest neighbours, weighted by
     similarity, is added to the vector of each document, and the cosines are computed again; the second round uses them
     to find neighbours. The time is cubic: about half a second for 800 documents. More documents for the same query
     help: smooth all retrieved documents, then select from a part of them.

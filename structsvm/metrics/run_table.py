@@ -128,9 +128,9 @@ class RunTable:
         return rows
 
     def _note(self) -> list[str]:
-        if self.comparisons is None:
+        if not self.comparisons:  # None, or empty for a single run
             return []
-        test = next(iter(self.comparisons.values())).test if self.comparisons else ""
+        test = next(iter(self.comparisons.values())).test
         return [
             f"{_MARK} differs from {self.baseline} ({test}, Holm over all cells, p < {1 - self.level:.3g})"
         ]

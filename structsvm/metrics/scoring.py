@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput
 from structsvm.common.cut_queries import warn_of_cut_queries
-from structsvm.common.names import QID
+from structsvm.common.tables.ids import qid_of
 from structsvm.metrics.evaluation import evaluate, evaluate_part
 
 _NO_QID = (
@@ -97,8 +97,7 @@ class QueryScorer:
         The scores are ``estimator.decision_function(X)`` if it has one (a classifier predicts classes, not
         scores), otherwise ``estimator.predict(X)``.
         """
-        if qid is None and QID in getattr(X, "columns", ()):
-            qid = X[QID]
+        qid = qid_of(X, qid)
         if qid is None:
             raise BadInput(
                 f"scoring {self.name!r}", "expected qid (the query of each row), got none", _NO_QID

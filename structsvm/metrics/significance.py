@@ -14,6 +14,7 @@ from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.tests import (
     DECIMALS,
+    ROUNDING,
     UNBOUNDED,
     TestResult,
     holm,
@@ -28,8 +29,6 @@ from structsvm.protocols import Float
 
 Test = Literal["wilcoxon", "t", "sign", "randomization"]
 TESTS: tuple[Test, ...] = ("wilcoxon", "t", "sign", "randomization")
-
-_ROUNDING = float(f"1e-{DECIMALS}")
 
 
 class Comparison(NamedTuple):
@@ -145,7 +144,10 @@ def compare(
         result = randomization(difference, random_state=random_state)
     else:
         result = _COMPUTE[test](difference)
-    return comparison_of(difference, result, bounds=_difference_bounds(a, b), level=level)
+    bounds = UNBOUNDED
+    if isinstance(a, EvaluationResult) and isinstance(b, EvaluationResult):
+        bounds = a.bounds[0] - b.bounds[1], a.bounds[1] - b.bounds[0]
+    return comparison_of(difference, result, bounds=bounds, level=level)
 
 
 _COMPUTE = {"wilcoxon": wilcoxon, "t": student, "sign": sign}
@@ -172,13 +174,6 @@ def comparison_of(
     wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
     counts, ends = (wins, losses, difference.size - wins - losses), found.interval(level, bounds)
     return Comparison(found.mean, *counts, statistic, p_value, *ends, test, float(level))
-
-
-def _difference_bounds(a: Any, b: Any) -> tuple[float, float]:
-    """Return the range of the differences of two results."""
-    if not isinstance(a, EvaluationResult):
-        return UNBOUNDED
-    return a.bounds[0] - b.bounds[1], a.bounds[1] - b.bounds[0]
 
 
 def _differences(a: Float, b: Float) -> Float:
@@ -235,7 +230,7 @@ def leaders(per_query: Mapping[str, Float]) -> Leaders:
     """
     means = {name: float(sum(values) / len(values)) for name, values in per_query.items()}
     top = max(means.values())
-    first = tuple(name for name, mean in means.items() if mean >= top - _ROUNDING)
+    first = tuple(name for name, mean in means.items() if mean >= top - ROUNDING)
     others = sorted((name for name in means if name not in first), key=lambda name: -means[name])
     p_values = [compare(per_query[first[0]], per_query[name]).p_value for name in others]
     adjusted = holm(p_values).tolist() if others else []

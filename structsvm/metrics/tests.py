@@ -20,9 +20,9 @@ from structsvm.common.portable.arrays import dot
 from structsvm.protocols import Float, Int
 from structsvm.queries import refuse_first
 
-DECIMALS = 12
+DECIMALS, ROUNDING = 12, 1e-12
 """Number of decimals to which values are rounded before signs, ranks and ties are determined, since the order of a sum
-changes its last digits."""
+changes its last digits; and the same as a relative rounding error."""
 
 EXACT = 30
 """Number of values that are not zero from which the t and z tests are used, and from which the randomization test
@@ -99,7 +99,7 @@ def mean_of(
     of freedom are ``1/sum p^2 - 1``, which are the standard formulas if the weights are equal.
     """
     # without the limit, the rounding of equal values would be taken for spread
-    flat = float(np.ptp(values)) <= float(f"1e-{DECIMALS}") * float(np.abs(values).max())
+    flat = float(np.ptp(values)) <= ROUNDING * float(np.abs(values).max())
     n = values.size if counts is None else int(counts.sum())
     if counts is not None:
         mean = dot(values, counts) / n
@@ -197,7 +197,7 @@ def randomization(
     if values.size < EXACT:
         return TestResult(total / n, _flipped(np.abs(values), total), n, "randomization")
     rng = np.random.default_rng(random_state)
-    observed = abs(total) * (1.0 - float(f"1e-{DECIMALS}"))
+    observed = abs(total) * (1.0 - ROUNDING)
     as_far, step = 0, max(1, _BLOCK // values.size)
     for start in range(0, n_resamples, step):
         signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, n_resamples - start), values.size))

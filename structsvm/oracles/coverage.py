@@ -120,6 +120,14 @@ class CoverageProblem:
         return query.loss(chosen)
 
 
+def user_loss_of(loss: UserLoss, labels: NDArray[np.bool_], chosen: Int) -> float:
+    """Return a user's loss of the chosen documents; raise unless it is a finite number."""
+    value = float(loss(labels, chosen))
+    if not np.isfinite(value):
+        raise BadInput("loss", f"expected a finite number for the documents {chosen.tolist()}, got {value}")
+    return value
+
+
 class _Query:
     """A candidate set bound to its labels.
 
@@ -153,12 +161,7 @@ class _Query:
     def loss(self, chosen: Int) -> float:
         if self.user_loss is None:
             return 1.0 - self.gain.value(chosen, self.k)
-        value = float(self.user_loss(self.labels, chosen))
-        if not np.isfinite(value):
-            raise BadInput(
-                "loss", f"expected a finite number for the documents {chosen.tolist()}, got {value}"
-            )
-        return value
+        return user_loss_of(self.user_loss, self.labels, chosen)
 
     def loss_after(self, chosen: list[int]) -> Float:
         """Return the loss if each document is chosen next, up to a constant."""

@@ -132,8 +132,8 @@ def swapped(coverage: Coverage, benefits: Float, values: Float, k: int) -> Int:
 def budgeted(
     coverage: Coverage, benefits: Float, values: Float, costs: Float, budget: float, *, k: int | None = None
 ) -> Selection:
-    """Choose documents with a total cost of at most ``budget``, in descending order of gain per cost, while gains are >
-    0.
+    """Choose documents with a total cost of at most ``budget``, in descending order of gain per cost, as long as gains
+    are positive.
 
     If the best single document within the budget has a higher value than this selection, it is chosen alone. With
     nonnegative benefits, the value is then at least ``(1 - 1/e) / 2`` times the optimum (Khuller, Moss and Naor 1999);

@@ -45,10 +45,9 @@ class WeightedPairSeparator:
     exact = True
 
     def __init__(self, y: Float, offsets: Int, *, mean: bool) -> None:
-        refuse_first("y", y, ~(np.isfinite(y) & (y >= 0)), "a finite weight >= 0")
+        totals, self.informative = _totals(y, offsets)
         self._y, self._offsets, self._mean = y, offsets, mean
         self._longest = int(np.diff(offsets).max(initial=1))
-        totals, self.informative = _totals(y, offsets)
         self.query_weights: Float | None = totals
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
@@ -73,8 +72,7 @@ class WeightedLogRank:
     # propensities. The weight of a query is the sum of the weights of its documents.
 
     def bind(self, y: Float, offsets: Int) -> "WeightedLogRankSeparator":
-        """Bind to weights ``y``, >= 0, grouped by ``offsets``."""
-        check_offsets(offsets, np.shape(y)[0])
+        """Bind to weights ``y`` (n_rows,), finite and >= 0, grouped by ``offsets`` (n_queries + 1,)."""
         return WeightedLogRankSeparator(np.asarray(y, dtype=np.float64), offsets)
 
 
@@ -105,8 +103,10 @@ class WeightedLogRankSeparator:
 
 
 def _totals(y: Float, offsets: Int) -> tuple[Float, NDArray[np.bool_]]:
-    """Return the sum of the weights per query, and a mask of queries with positive weight and at least two
-    documents."""
+    """Return the sum of the weights per query, and a mask of queries with positive weight and at least two documents;
+    raise for invalid weights or offsets."""
+    check_offsets(offsets, y.shape[0], of_all=True)
+    refuse_first("y", y, ~(np.isfinite(y) & (y >= 0)), "a finite weight >= 0")
     lengths = np.diff(offsets)
     totals = np.bincount(np.repeat(np.arange(lengths.shape[0]), lengths), y, lengths.shape[0])
     return totals.astype(np.float64), (totals > 0) & (lengths > 1)

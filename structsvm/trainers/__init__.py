@@ -2,7 +2,7 @@
 
 ``path`` trains for one C or several, with the trainer that ``choosing_solver`` picks from its table; ``contract``
 defines the interface of a trainer; ``certificate`` holds the bounds and decides when training stops; ``passes`` reads
-the features through ``rows``.
+the features through ``row_kernels``.
 """
 
 from typing import TYPE_CHECKING

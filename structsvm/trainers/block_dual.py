@@ -260,8 +260,21 @@ class BlockDual:
     ) -> float:
         """See :func:`_sweep`."""
         point = self._point if w is self.w else self._point._replace(w=w)
-        given, own = (loss, joint, self._slots), (self.planes, (self._alpha, self._age))
-        return float(_sweep(point, first, last, *given, n_steps, self._now, self._room, *own))
+        return float(
+            _sweep(
+                point,
+                first,
+                last,
+                loss,
+                joint,
+                self._slots,
+                n_steps,
+                self._now,
+                self._room,
+                self.planes,
+                (self._alpha, self._age),
+            )
+        )
 
     def _clip(self) -> None:
         if self.cone is not None:

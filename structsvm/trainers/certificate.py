@@ -259,7 +259,8 @@ class Recorder:
             self.w = w.copy()
 
     def replace(self, primal: float, w: Float) -> None:
-        """Record weights, such as sparse ones, that replace the best weights if their gap is within ``tol``."""
+        """Replace the best weights by other weights, such as sparse ones, if their gap is within ``tol``; otherwise do
+        nothing."""
         if relative_gap(primal, self.dual) <= self.tol:
             check_bounds(primal, self.dual, self._scale)
             self.primal = primal
@@ -323,9 +324,14 @@ def watched(
         yield fit
 
 
+def nothing_learned(tol: float) -> float:
+    """Return the fraction of the objective at zero weights from which an objective counts as hardly lower."""
+    return 1.0 - min(_LEAST_GAIN * tol, _LARGEST_GAIN)
+
+
 def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> None:
     """Warn if the objective of a converged fit is within a few ``tol`` of its value at ``w = 0``."""
-    share = 1.0 - min(_LEAST_GAIN * tol, _LARGEST_GAIN)
+    share = nothing_learned(tol)
     if not (fit.converged and (fit.certified or not fit.w.any())) or fit.primal <= 0.0:
         return  # at nonzero weights an approximate oracle may have a large error
     # Without a region the objective is 1-strongly convex. The norm of the optimal weights is then at least ``length``,

@@ -26,6 +26,9 @@ def _trainer(name: str) -> Trainer:
 
 TRAINERS: dict[str, Trainer] = {name: _trainer(name) for name in SOLVERS if name != "auto"}
 
+FEWEST_QUERIES = 10
+"""Fewest queries or blocks for which "auto" picks a trainer with a few planes for each."""
+
 _LARGEST_PULL = 20.0
 """Largest mean change of a query's hinge after its first full step, in units of its loss, for which "auto" picks
 frank_wolfe. The change is estimated as ``C`` times the largest query weight times the mean squared norm of the joint
@@ -67,18 +70,18 @@ def largest_C(problem: Problem) -> float:
     for always."""
     # With fewer than ten queries, the few planes per query of frank_wolfe are too coarse a model. If Newton's method
     # over the planes can take over, any C is suitable. Otherwise steps are too long if C is large for the number of
-    # queries or the features are large: one_slack becomes faster where C times ``_pull`` is between 20 and 100, and
+    # queries or the features are large: one_slack becomes faster where C times the pull is between 20 and 100, and
     # above that range frank_wolfe stalls (experiments/benchmarks/solvers.py), even earlier if a few features are far
     # larger than others.
-    if problem.n_queries < 10 or cache_size(problem) is None:
+    if problem.n_queries < FEWEST_QUERIES or cache_size(problem) is None:
         return 0.0
     if pays(problem):
         return np.inf
-    pull = _pull(problem)
+    return largest_C_of(float(problem.weights.max()), *sampled_squares(problem))
+
+
+def largest_C_of(heaviest: float, total: float, n: int) -> float:
+    """Return the largest C for which steps are not too long, given the largest query weight, and the sum of the squared
+    norms of ``n`` joint features at zero weights."""
+    pull = heaviest * total / max(1, n)
     return _LARGEST_PULL / pull if pull > 0 else np.inf
-
-
-def _pull(problem: Problem) -> float:
-    """Return the largest query weight times the mean squared norm of joint features at zero weights, from a sample."""
-    total, n = sampled_squares(problem)
-    return float(problem.weights.max()) * total / n

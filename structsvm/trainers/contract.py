@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_callback, check_flag, check_positive, check_whole
+from structsvm.common.checks import BadInput, check_callback, check_flag, check_fraction, check_whole
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.convex import Convex
@@ -49,7 +49,8 @@ class Options:
     Parameters
     ----------
     tol : float, default=1e-3
-        Relative duality gap at which training stops. With the default the objective is within 0.1 % of its optimum.
+        Relative duality gap, in (0, 1), at which training stops. With the default the objective is within 0.1 % of its
+        optimum.
     max_passes : int, default=1000
         Maximum number of passes over the data.
     cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
@@ -86,7 +87,7 @@ class Options:
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
-        check_positive("tol", self.tol)
+        check_fraction("tol", self.tol)
         check_whole("max_passes", self.max_passes)
         check_callback("callback", self.callback)
         check_flag("stabilise", self.stabilise)

@@ -79,7 +79,8 @@ class GrowingPlanes:
             return self.gram
         self._n_updates += 1
         gram, before = self.gram, self.gram.diagonal().copy()
-        if few := changed.shape[0] <= _FEW * free.shape[0] and self._n_updates < _MAX_UPDATES:
+        few = changed.shape[0] <= _FEW * free.shape[0] and self._n_updates < _MAX_UPDATES
+        if few:
             part = self.joint[:, changed]
             gram += gram_of(part * np.where(free[changed], 1.0, -1.0), part)
         if not few or np.any(gram.diagonal() < _CANCELLED * before):
@@ -100,7 +101,7 @@ class GrowingPlanes:
         self._gram[n, : n + 1] = self._gram[: n + 1, n] = products(self.joint, joint * self._free)
         return n
 
-    def rest(self, with_mass: np.ndarray, most: int) -> Int:
+    def drop_idle(self, with_mass: np.ndarray, most: int) -> Int:
         """Count the solves since each plane last had mass, and drop planes idle for at least ``most`` solves.
 
         Return the indices of those kept.
@@ -138,39 +139,25 @@ class CutPool(GrowingPlanes):
         n = self._n
         if region is not None:
             solution = region.solve(self.joint, self.loss, C)
-            self._drop(solution.alpha > 1e-9 * C)  # an interior-point method leaves a small mass on every cut
+            # an interior-point method leaves a small mass on every cut
+            self.drop_idle(solution.alpha > 1e-9 * C, _IDLE)
             return solution.w, solution.lower
-        kept = self.of("alpha")
+        masses = self.of("alpha")
         # start from the masses of the previous solve, scaled down if their sum now exceeds C
-        start = kept * min(1.0, C / max(kept.sum(), 1e-300))
+        start = masses * min(1.0, C / max(masses.sum(), 1e-300))
         group, cap = np.zeros(n, dtype=np.int64), np.array([C])
-        if cone is not None:
-            result = (
-                solve_signs(
-                    self.joint,
-                    self.loss,
-                    group,
-                    cap,
-                    cone,
-                    start,
-                    gram_over=self.gram_over,
-                    tol=tol,
-                    solver=qp,
-                )
-                if cone.ndim == 1
-                else solve_cone(self.joint, self.loss, C, cone, start, tol=tol, solver=qp)
+        planes: tuple[Float, Float] = (self.joint, self.loss)
+        if cone is None:
+            alpha = feasible(qp(self.gram, self.loss, group, cap, start, tol=tol).alpha, group, cap)
+            w = combine(alpha, self.joint)
+            # recompute the dual value from w instead of using the solver's, so that the bound holds for the returned w
+            value = dot(self.loss, alpha) - 0.5 * dot(w, w)
+        elif cone.ndim == 1:
+            alpha, w, value, _ = solve_signs(
+                *planes, group, cap, cone, start, gram_over=self.gram_over, tol=tol, solver=qp
             )
-            kept[:] = result.alpha
-            w, value = result.w, result.value
-            self._drop(result.alpha > 0)
-            return w, value
-        alpha = feasible(qp(self.gram, self.loss, group, cap, start, tol=tol).alpha, group, cap)
-        kept[:] = alpha
-        w = combine(alpha, self.joint)
-        # recompute the dual value from w instead of using the solver's, so that the bound holds for the returned w
-        value = dot(self.loss, alpha) - 0.5 * dot(w, w)
-        self._drop(alpha > 0)
+        else:
+            alpha, w, value, _ = solve_cone(*planes, C, cone, start, tol=tol, solver=qp)
+        masses[:] = alpha
+        self.drop_idle(alpha > 0, _IDLE)
         return w, value
-
-    def _drop(self, with_mass: np.ndarray) -> None:
-        self.rest(with_mass, _IDLE)

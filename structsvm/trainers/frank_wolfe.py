@@ -63,15 +63,14 @@ def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: 
     """
     start = start or Start()
     record = start.recorder(problem, C, options)
-    dual = start.kept.get("dual")
-    if dual is None:
-        dual = start.kept["dual"] = BlockDual(problem, C, cone=options.cone)
-        search = _Search(problem, C, options.tol, record, dual)
-        point = None
+    continues = "dual" in start.kept
+    if continues:
+        start.kept["dual"].rescale(C)
     else:
-        dual.rescale(C)
-        search = _Search(problem, C, options.tol, record, dual)
-        point = search.resume()
+        start.kept["dual"] = BlockDual(problem, C, cone=options.cone)
+    dual = start.kept["dual"]
+    search = _Search(problem, C, options.tol, record, dual)
+    point = search.resume() if continues else None
     # A guess is often within tol, which one pass verifies. If the previous guess was not, a descent is cheaper.
     bad = len(start.past) > 1 and start.past[-1].n_passes > 1
     if point is None and start.guess is not None and not bad and not record.done:
@@ -192,7 +191,8 @@ class _Search:
         if self.phase is _Phase.HALF_WAY:  # a descent is followed by at most two certificates
             self.sweep(self.record.primal - self.dual.value)
             return _Phase.DESCEND
-        if far if self.can_solve else late and not wide:
+        solves = far if self.can_solve else late and not wide
+        if solves:
             return _Phase.SOLVE
         swept = self.sweep(self.record.primal - self.dual.value)
         if self.can_solve and not swept and not self.record.done:  # the sweeps left too large a gap

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from structsvm.common.portable.elementary import power
 from structsvm.common.portable.sums import combine, dot, matmul, products
-from structsvm.common.row_checks import column_ranges
+from structsvm.common.row_checks import column_ranges, refuse_divergence
 from structsvm.protocols import Float, Int
 from structsvm.trainers.forces import BoundUtility, Utility, forces
 
@@ -96,8 +96,8 @@ def ascend(
     moments = [(np.zeros_like(w), np.zeros_like(w)) for w in weights]
     history: list[Epoch] = []
     best, best_value, best_epoch, t = weights, -np.inf, 0, 0
-    # one thread, because splitting a product over threads changes its last digits
-    with threadpool_limits(limits=1, user_api="blas"):
+    # one thread, because splitting a product over threads changes its last digits; weights that overflow are refused
+    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         for number in range(1, max_epochs + 1):
             total = 0.0
             shuffled = rng.permutation(queries)
@@ -114,6 +114,12 @@ def ascend(
                 gradients = backpropagate(weights, block, start.shift, start.factor, hidden, force)
                 t += 1
                 adam_step(weights, gradients, moments, t, learning_rate, lam)
+            refuse_divergence(
+                "learning_rate",
+                weights,
+                f"epoch {number}",
+                "lower {learning_rate} or {lam}, or scale the features",
+            )
             watched = np.nan
             if validation is not None:
                 now = LambdaRankFit(weights, start.shift, start.factor, [], number)
@@ -184,7 +190,7 @@ def initial_weights(n_features: int, hidden: Sequence[int], rng: np.random.Rando
     return weights
 
 
-def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float, Float]:
+def column_scaling(X: Any, method: str, order: Int | None = None) -> tuple[Float, Float]:
     """Return the shift and factor that scale columns to zero mean and unit variance, or to [0, 1].
 
     Constant columns have the factor 0. Rows are summed in the order ``order``, which affects the last digits.

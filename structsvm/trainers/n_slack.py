@@ -37,8 +37,9 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     primal = C * problem.cut(w).loss
     record.upper(primal, w)
     record.passed()
-    # Make at least one round: for a small C, zero weights may be within tol of the optimum, but do not rank at all.
-    while record.n_passes < options.max_passes and (
+    # Make at least one round, of two passes: for a small C, zero weights may be within tol of the optimum, but do not
+    # rank at all.
+    while record.n_passes + 2 <= options.max_passes and (
         not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
         # the mean over queries of violation minus slack is (primal - dual) / C, so for at least one query the

@@ -39,7 +39,7 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
     # accurate only near the optimum. The objective is 1-strongly convex, so that primal - 1/2 ||gradient||^2 is a lower
     # bound, which needs no further pass.
     smooth, start = cast(SmoothProblem, problem), start or Start()
-    record = start.record or Recorder(C, options.tol, problem.n_features, options.callback)
+    record = start.recorder(problem, C, options)
     w0 = start.past[-1].w if start.past else start.guess
     at_zero: Tangent | None = start.kept.get("tangent at zero")
     if at_zero is None:
@@ -56,9 +56,10 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
 
 
 def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorder) -> Float:
-    """Return the optimum over every eighth range of queries, for which a step costs an eighth as much; return zero
-    weights for few queries."""
-    part = problem.part(_PARTS) if isinstance(problem, RankingProblem) else None
+    """Return the optimum over one in ``_PARTS`` ranges of queries, for which a step costs as little of a pass; return
+    zero weights for few queries or passes."""
+    # three passes suffice for the part, the tangent at zero weights and the tangent at the optimum over the part
+    part = problem.part(_PARTS) if isinstance(problem, RankingProblem) and options.max_passes > 2 else None
     if part is None:
         return np.zeros(problem.n_features)
     zero, own = np.zeros(part.n_features), Recorder(C, max(options.tol, _ROUGH), part.n_features)
@@ -93,8 +94,8 @@ def descend(
         record.upper(here.value, here.w)
         record.lower(here.value - 0.5 * length * length)
         record.passed(0)
-        if (relative <= tol and record.gap <= tol) or record.stopped or record.n_passes >= max_passes:
-            break
+        if (relative <= tol and record.gap <= tol) or record.stopped or record.n_passes + 2 > max_passes:
+            break  # a step needs at least two passes, for one product and one point
         # A relative residual that tends to zero with the gradient gives superlinear convergence (Dembo, Eisenstat &
         # Steihaug 1982). In the last step it need not be smaller than ``tol`` requires.
         enough = 0.5 * min(tol / max(relative, tol), math.sqrt(tol / max(record.gap, tol)))
@@ -103,15 +104,16 @@ def descend(
         def product(x: Float, at: Tangent = here.tangent) -> Float:
             return x + C * problem.curve(at, x)
 
-        left = max(1, max_passes - record.n_passes)
-        step, n_products = conjugate_gradients(product, -here.gradient, precision, left)
+        left = max_passes - record.n_passes
+        step, n_products = conjugate_gradients(product, -here.gradient, precision, left - 1)
         record.n_passes += n_products
         n_steps += 1
         del product
         here = here._replace(tangent=here.tangent._replace(curvature=None))
-        there = _search(evaluate, here, step)
-        if there.value >= here.value and norm(there.gradient) >= length:
-            break  # limited by rounding: neither the value nor the norm of the gradient decreases
+        there = _search(evaluate, here, step, min(left - n_products, _MAX_TRIALS))
+        # limited by rounding, if neither the value nor the norm of the gradient decreases, or by the number of passes
+        if there.value >= here.value and (norm(there.gradient) >= length or record.n_passes >= max_passes):
+            break
         here = there
     # Return the last point, whose gradient is smallest, as near the optimum the values differ only by rounding.
     record.primal, record.w = here.value, here.w
@@ -127,13 +129,13 @@ class _Point(NamedTuple):
     tangent: Tangent
 
 
-def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> _Point:
+def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float, max_trials: int) -> _Point:
     """Return a point along the step at which the slope is nearly zero; the full step is tried first."""
     # By convexity the slope increases along the step. A trial is accepted if its slope is downhill, or if the value has
     # decreased and the uphill slope is at most _UPHILL times the first slope. Otherwise the step is shortened.
     slope = dot(start.gradient, step)
     share = 1.0
-    for _ in range(_MAX_TRIALS):
+    for _ in range(max_trials):
         trial = evaluate(start.w + share * step)
         trial_slope = dot(trial.gradient, step)
         if trial_slope <= 0 or (

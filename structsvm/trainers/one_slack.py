@@ -42,14 +42,7 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
     if "dual" in start.kept:
         pool.add(start.kept.pop("dual").cut)
     w0, tol, cone, region = start.guess, options.tol, options.cone, options.region
-    state = _State(problem, C, pool, record)
-    state.blind = len(state.pool) == 0 and w0 is None
-    # solve the model more accurately than the fit requires, because an inaccurate minimiser costs passes
-    solver = get_solver(options.qp)
-    qp_tol = min(1e-8, 1e-2 * tol)
-    state.solve = lambda: state.pool.solve(C, solver, qp_tol, cone=cone, region=region)
-    if region is not None:
-        state.penalty, state.slope = region.value, region.slope
+    state = _State(problem, C, pool, record, options, blind=len(pool) == 0 and w0 is None)
     if len(state.pool) > 0 or region is not None:  # a region may exclude zero weights
         state.model()
     if w0 is not None:
@@ -71,18 +64,28 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
 class _State:
     """The cutting-plane model of the objective, and its minimiser."""
 
-    def __init__(self, problem: Problem, C: float, pool: CutPool, record: Recorder) -> None:
-        self.problem, self.C, self.pool, self.record = problem, C, pool, record
+    def __init__(
+        self, problem: Problem, C: float, pool: CutPool, record: Recorder, options: Options, *, blind: bool
+    ) -> None:
+        self.problem, self.C, self.pool, self.record, self.options = problem, C, pool, record, options
         self.minimiser: Float = np.zeros(problem.n_features)
-        self.blind = False
+        self.blind = blind
         """Whether the first point minimises only the penalty, without a guess or any cuts."""
         self.penalty: Callable[[Float], float] = lambda w: 0.5 * dot(w, w)
         self.slope: Callable[[Float, Float], float] = dot
-        self.solve: Callable[[], tuple[Float, float]]
+        if options.region is not None:
+            self.penalty, self.slope = options.region.value, options.region.slope
 
     def model(self) -> None:
         """Minimise the model of the current cuts, and record its minimum as a lower bound."""
-        self.minimiser, dual = self.solve()
+        options = self.options
+        self.minimiser, dual = self.pool.solve(
+            self.C,
+            get_solver(options.qp),
+            min(1e-8, 1e-2 * options.tol),  # an inaccurate minimiser costs passes
+            cone=options.cone,
+            region=options.region,
+        )
         self.record.lower(dual)
 
     def evaluate(self, point: Float) -> tuple[Cut, float]:

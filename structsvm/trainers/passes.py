@@ -109,7 +109,7 @@ class RankingProblem:
     def __init__(
         self, X: Any, offsets: Int, separator: Separator, *, weights: Any = None, n_jobs: int | None = 1
     ) -> None:
-        check_offsets(offsets, int(X.shape[0]))
+        check_offsets(offsets, int(X.shape[0]), of_all=True)
         self.rows = rows = rows_of(X)
         self.n_queries = int(offsets.shape[0] - 1)
         self.n_features = int(rows.shape[1])

@@ -99,7 +99,7 @@ def sampled_factor(problem: Problem, C: float, w: Float) -> float:
 
 def flat(start: float, slope: Callable[[float], float]) -> float:
     """Return a point in ``[0, 1]`` where an increasing slope, which is ``start`` at 0, is nearly zero; use at most
-    seven trials."""
+    ``1 + _MAX_TRIALS`` trials."""
     # the point is 1 if the slope is not positive at 1 or not negative at 0
     t, end = 1.0, slope(1.0)
     if end <= 0 or start >= 0:

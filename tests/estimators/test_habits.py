@@ -8,32 +8,44 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.tree import DecisionTreeRegressor
 
 from structsvm import (
+    AccuracySVM,
+    CandidateSet,
+    CoRegularizedSGD,
     FeatureScaleWarning,
     LambdaRank,
+    OrdinalSVM,
+    PairwiseSGD,
     PairwiseSVM,
     StructuralRanker,
+    SVMDiv,
     SVMMap,
     TreeRanker,
 )
 from structsvm.cli.studies.folds.methods import check_method
 from structsvm.common.checks import BadInput
 from structsvm.common.names import plain_name
-from structsvm.estimators.choosing_C import say_edge
+from structsvm.estimators import cross_validate_C
+from structsvm.estimators.choosing_C import say_edge, select_C
+from structsvm.features.leaves import LeafFeatures
 from structsvm.metrics import evaluate
 from structsvm.oracles import LOSSES
+from structsvm.oracles.pairs import Pairs
+from structsvm.oracles.weighted import WeightedLogRank, WeightedPairs
+from structsvm.trainers import RankingProblem, train
 from tests.refusing import called, refusals, refused
 
 # small and random data, in which there is next to nothing to learn
 pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]
 
-X, y = np.random.default_rng(0).normal(size=(12, 2)), [1, 0, 0, 1, 0, 0] * 2
+X, y, TWO = np.random.default_rng(0).normal(size=(12, 2)), [1, 0, 0, 1, 0, 0] * 2, np.array([0, 2])
 qid = QID = np.repeat([3, 4], 6)
 
 
-def fitting(model, y=y, qid=QID, **given):
-    return lambda: model.fit(X, y, qid=qid, **given)
+def fitting(model, y=y, qid=QID, X=X, **given):
+    return lambda: model.fit(X, np.resize(y, len(X)) if len(X) > 12 else y, qid=qid, **given)
 
 
 test_what_is_meant_is_said = refusals(
@@ -61,6 +73,51 @@ test_what_is_meant_is_said = refusals(
     (lambda: check_method("lightgmb"), r"did you mean 'lightgbm'\?"),
     (lambda: check_method("svm-ndgc"), r"did you mean 'ndcg'\?"),
     (lambda: check_method("ndgc@10"), r"did you mean 'ndcg@10'\?"),
+    (
+        fitting(LambdaRank(learning_rate=1e308)),
+        "learning_rate: .* not finite after epoch [12]; lower learning_rate=",
+    ),
+    (
+        fitting(CoRegularizedSGD(mu=1e308, n_steps=999)),
+        "eta_0: the weights are not finite after step 999; choose",
+    ),
+    (lambda: AccuracySVM(C=-1).check_options(), "C=-1: expected"),
+    (lambda: OrdinalSVM(C=-1).check_options(), "C=-1: expected"),
+    (
+        lambda: OrdinalSVM(solver="cvxpy", callback=print).check_options(),
+        "callback: solver='cvxpy' reports no",
+    ),
+    (
+        lambda: select_C(np.ones(2), np.array([[1.0, np.nan]])),
+        "values: expected a number for each query and C",
+    ),
+    (
+        fitting(TreeRanker(), qid=0, X=np.zeros((10_001, 1))),
+        "qid: expected at most 10000 rows per query, the limit",
+    ),
+    (
+        lambda: LeafFeatures.from_model(
+            DecisionTreeRegressor().fit(np.arange(65537.0)[:, None], np.arange(65537))
+        ),
+        "forest: expected trees of at most 65536 leaves, got 65537",
+    ),
+    (lambda: Pairs().bind([1, 0, 2], [0, 2]), r"offsets\[-1\]: expected 3, got 2; see QueryData.offsets"),
+    (lambda: Pairs().bind([1, 0, np.nan], [0, 3]), r"y\[2\]: expected a finite number, got nan"),
+    *(
+        (lambda loss=loss, v=v: loss().bind([1, v], TWO), rf"y\[1\]: expected a finite weight >= 0, got {v}")
+        for loss in (WeightedLogRank, WeightedPairs)
+        for v in (-1.0, np.nan, np.inf)
+    ),
+    (
+        lambda: WeightedPairs().bind([1, 1, 1], TWO),
+        r"offsets\[-1\]: expected 3, got 2; see QueryData.offsets",
+    ),
+    (lambda: RankingProblem(X, TWO, Pairs().bind([1, 0], TWO)), r"offsets\[-1\]: expected 12, got 2"),
+    (lambda: train(RankingProblem(X[:2], TWO, Pairs().bind([1, 0], TWO)), 1.0, tol=1.0), "tol=1.0: expected"),
+    (
+        lambda: cross_validate_C(SVMDiv(), [CandidateSet(["a", "b"])], [[[1], [0]]], [1.0]),
+        "labels: expected at least 2 sets with a subtopic, got 1",
+    ),
 )
 
 
@@ -81,6 +138,11 @@ test_what_is_meant_is_said = refusals(
         ),
         (fitting(LambdaRank(), early_stopping_rounds=5), "'n_iter_no_change' is a parameter of LambdaRank$"),
         (fitting(SVMMap(), C=1), "SVMMap.fit: no argument 'C'; 'C' is a parameter of SVMMap$"),
+        (
+            lambda: PairwiseSGD().partial_fit(X, y, C=1),
+            r"PairwiseSGD\.partial_fit: no argument 'C'; expected one",
+        ),
+        (lambda: PairwiseSGD().partial_fit(X, y, qid), r"PairwiseSGD\.partial_fit: expected 2 positional"),
         (fitting(SVMMap(), init_score=1), "'init_score'; expected one of X, y, qid, sample_weight, verbose$"),
         (lambda: SVMMap().fit(X, y, qid), "SVMMap.fit: expected 2 positional arguments, got 3; .* qid="),
         (lambda: TreeRanker(n_estimators=1), "no parameter 'n_estimators'; structsvm calls it 'n_trees'"),

@@ -172,7 +172,9 @@ def test_weights_where_one_list_is_better(learned):
     assert result.weights.argmax() == 0
     assert result.weights.sum() == pytest.approx(1)
     assert np.all([result.weights >= 0, result.lower <= result.upper])
-    assert result.advice.startswith("take these weights: +")
+    assert result.advice.startswith(
+        "take these weights: ndcg@10 on new queries differs from that of equal weights by +0"
+    )
     assert result.against.keys() == {"equal weights", "RRF", "best single list"}
     assert 0 < result.estimate.lower < result.estimate.mean < result.estimate.upper < 1
     equal = result.estimate.mean - result.against["equal weights"].mean_difference
@@ -195,16 +197,14 @@ def test_advice_names_what_is_better(learned):
 
     better, level, worse = (0.02, 0.01, 0.03), (-0.01, -0.03, 0.01), (-0.02, -0.03, -0.01)
     assert advice(equal=better, rrf=better, alone=better) == (
-        "take these weights: +0.0200 [+0.0100, +0.0300] in ndcg@10 on new queries over equal weights"
+        "take these weights: ndcg@10 on new queries differs from that of equal weights by +0.0200 [+0.0100, +0.0300]"
     )
     assert advice(equal=better, rrf=worse, alone=level).endswith(
-        "equal weights; RRF is better by 0.0200; run0 alone is better by 0.0100, which is not significant"
+        "+0.0300]; RRF is better by 0.0200; run0 alone is better by 0.0100, which is not significant"
     )
-    assert "over equal weights, which is not significant; judge" in advice(
-        equal=level, rrf=level, alone=level
-    )
+    assert ", which is not significant; judge" in advice(equal=level, rrf=level, alone=level)
     assert advice([1, 0, 0, 0], equal=better, rrf=better, alone=better).startswith(
-        "take run0 alone: +0.0200 "
+        "take run0 alone: ndcg@10 on"
     )
     assert advice([0.25] * 4, equal=level, rrf=better, alone=better) == (
         "take equal weights: no other weights are better"
@@ -327,7 +327,9 @@ def test_ties_are_equal_weights_and_a_certain_choice_is_exact():
     y[::20] = 1.0
     result = hybrid_weights(QueryData.from_arrays(right, y, qid), to="sql", n_boot=20)
     assert result.weights.tolist() == [1.0, 0.0]
-    assert result.advice.startswith("take score_1 alone: +0.")
+    assert result.advice.startswith(
+        "take score_1 alone: ndcg@10 on new queries differs from that of equal weights by +0."
+    )
 
 
 BOUND = '{ "mode": "apply", "min_score": 0.0 }'
@@ -378,7 +380,7 @@ def test_sql_is_a_min_max_of_the_lists():
 @pytest.mark.parametrize(
     ("to", "n", "message"),
     [
-        ("weaviate", 3, "expected 2 for weaviate, got 3"),
+        ("weaviate", 3, "expected 2 result lists for weaviate, got 3"),
         ("opensearch-hybrid", 6, "expected 2 to 5 .*, got 6"),
         ("vespa", 2, "expected a score of each clause for each document, as vespa computes all"),
         ("solr", 2, "to='solr': expected one of .*'opensearch-hybrid'"),

@@ -123,7 +123,7 @@ def read_hybrid(to, text):
         return [line.partition("(  -- ")[2] for line in text.split("\n") if "(  -- " in line]
     if to == "weaviate":
         assert len(text.splitlines()) == 1
-        return text.partition("the weight of the vectors, ")[2].removesuffix("\n")
+        return text.partition("must be the vectors, ")[2].removesuffix("\n")
     [call] = ast.parse(text).body
     lists = [node for node in ast.walk(call) if isinstance(node, ast.List)]
     return [node.id for node in lists[0].elts]

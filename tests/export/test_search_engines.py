@@ -178,11 +178,12 @@ def test_pyterrier_calls_the_learner_as_lightgbm():
     """As ``pt.ltr.LTRTransformer`` does (pyterrier/ltr.py), without Java."""
     groups = {"group": np.full(8, 10), "eval_set": [(X[80:], Y[80:])], "eval_group": [np.full(4, 10)]}
     Cs = [1e-3, 1e-2, 0.1]
-    learner = PyTerrierRanker(SVMMap(scale="zscore"), Cs=Cs)
+    learner = PyTerrierRanker(SVMMap(scale="zscore", relevance=2.0), Cs=Cs)
     learner.fit(X[:80], Y[:80], **groups)
-    by_hand = [SVMMap(C, scale="zscore").fit(X[:80], Y[:80], qid=QID[:80]) for C in Cs]
+    by_hand = [SVMMap(C, scale="zscore", relevance=2.0).fit(X[:80], Y[:80], qid=QID[:80]) for C in Cs]
     values = [
-        structsvm.metrics.evaluate("map", Y[80:], m.predict(X[80:]), qid=QID[80:]).mean for m in by_hand
+        structsvm.metrics.evaluate("map", Y[80:], m.predict(X[80:]), qid=QID[80:], relevance=2.0).mean
+        for m in by_hand
     ]
     assert np.array_equal(learner.predict(X), by_hand[int(np.argmax(values))].predict(X))
     plain = PyTerrierRanker(SVMMap(2.0))

@@ -73,6 +73,12 @@ def test_no_negative_zero_is_written(tmp_path):
             "svm.dat:12: expected a model of SVM-light, got '1 1:0.5 4;2 #'",
         ),
         (lambda text: text.replace("4:2", "5:2"), "svm.dat:12: expected a model of SVM-light"),
+        (lambda text: text.replace("4:2", "4:nan"), "svm.dat:12: expected a model of SVM-light"),
+        (
+            lambda text: text.replace("4 # high", f"{10**12} # high"),
+            r"highest feature index < 2\^31 .* got 10{12}",
+        ),
+        (lambda text: text.replace("0 # thr", "nan # thr"), "a finite threshold, got 4 and nan"),
         (lambda text: text.replace("4:2", "0:2"), "svm.dat:12: expected a model of SVM-light"),
         (lambda text: text.replace("4:2", "-1:2"), "svm.dat:12: expected a model of SVM-light"),
         (lambda text: text[: text.index("1 1:0.5")], "expected 1 support vectors, got 0"),

@@ -61,7 +61,7 @@ def test_comparisons_with_a_baseline(judged, test):
 def test_texts(judged):
     qrels, runs = judged
     table = evaluate(qrels, runs, ["map"])
-    assert "†" not in repr(table)
+    assert "†" not in repr(table) + repr(evaluate(qrels, runs[1], "map").against("good"))
     tested = table.against("base_line")
     value = f"{table.results['good', 'map'].mean:.4f}"
     assert f"good        {value}†" in repr(tested)

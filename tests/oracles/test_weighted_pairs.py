@@ -56,9 +56,3 @@ def test_queries_do_not_touch_each_other():
         if not separator.informative[q]:
             assert one[0] == 0
             assert not c.any()
-
-
-def test_bad_weights():
-    for value, shown in [(-1.0, "-1"), (np.nan, "nan"), (np.inf, "inf")]:
-        with pytest.raises(ValueError, match=rf"y\[1\]: expected a finite weight >= 0, got {shown}"):
-            WeightedPairs().bind(np.array([1.0, value]), np.array([0, 2]))

@@ -12,7 +12,7 @@ from structsvm.trainers.lambdarank import (
     Schedule,
     ascend,
     backpropagate,
-    column_figures,
+    column_scaling,
     forward,
     initial_weights,
     network_scores,
@@ -120,9 +120,9 @@ def test_figures_of_sparse_columns(method):
     X = rng.normal(size=(9000, 4)) * (rng.random((9000, 4)) < 0.3)
     X[:, 2] = 0.1
     for rows in (X, X.astype(np.float32)):
-        shift, factor = column_figures(rows, method)
+        shift, factor = column_scaling(rows, method)
         for mine, theirs in zip(
-            (shift, factor), column_figures(sparse.csr_matrix(rows), method), strict=True
+            (shift, factor), column_scaling(sparse.csr_matrix(rows), method), strict=True
         ):
             np.testing.assert_allclose(mine, theirs, rtol=1e-12)
         if method == "zscore":

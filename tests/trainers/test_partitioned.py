@@ -208,7 +208,7 @@ def test_short_queries_share_a_coordinate_where_planes_would_not_fit(monkeypatch
     monkeypatch.setattr("structsvm.trainers.block_dual.MEMORY", 8 * 5 * 70)
     parts = split(data, [70, 140])
     said = [part.describe(None) for part in parts]
-    assert all(one.n_blocks < one.n_queries and one.planes >= 10 for one in said)
+    assert all(one.n_blocks < one.n_queries and one.fits for one in said)
     check_honest(
         train_partitioned(SerialPartitions(parts), 10.0, solver="partitioned", tol=1e-4),
         bind(data),

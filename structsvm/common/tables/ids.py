@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
+from structsvm.common.names import QID
 from structsvm.common.user_warnings import warn_user
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -306,6 +307,11 @@ def exact_array(given: Any) -> NDArray[Any]:
     if wide or (isinstance(nulls, int) and nulls):  # of a frame of polars the number is a frame
         given = given.to_pylist() if hasattr(given, "to_pylist") else given.to_list()
     return np.asarray(given) if hasattr(given, "dtype") else np.asarray(given, dtype=object)
+
+
+def qid_of(X: Any, qid: Any) -> Any:
+    """Return the query ids: ``qid``, or else the column ``qid`` of a frame, or else None."""
+    return exact_array(X[QID]) if qid is None and QID in getattr(X, "columns", ()) else qid
 
 
 def _words(

@@ -63,7 +63,7 @@ class Columns(GrowingPlanes):
         lost = norm(self.w) * error + 0.5 * error**2
         self.value = dot(self.loss, alpha) - 0.5 * dot(self.w, self.w) - lost
         self.of("alpha")[:] = alpha
-        self.rest(alpha > 0, _IDLE + 1)
+        self.drop_idle(alpha > 0, _IDLE + 1)
 
     def hinges(self, w: Float) -> Float:
         """Return a lower bound on the contribution of each partition to ``C`` times the mean hinge at ``w``."""

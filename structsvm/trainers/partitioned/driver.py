@@ -29,7 +29,7 @@ from structsvm.common.portable.sums import combine, dot
 from structsvm.protocols import Cut, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder, judge, watched
-from structsvm.trainers.choosing_solver import _LARGEST_PULL, TRAINERS, check_solver
+from structsvm.trainers.choosing_solver import FEWEST_QUERIES, TRAINERS, check_solver, largest_C_of
 from structsvm.trainers.contract import OptionNames, Options, Start, Trainer
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.partitioned.checkpoint import Checkpoint, other_rows
@@ -256,14 +256,14 @@ def _describe(parts: Partitions, fold: int | None) -> _Whole:
     columns = 8.0 * _COLUMNS_EACH * parts.n_parts * widths[0]
     return _Whole(
         parts,
-        masses / masses.sum(),
-        sum(one.n_queries for one in described),
-        sum(one.n_blocks for one in described),
-        widths[0],
-        all(one.exact for one in described),
-        all(one.planes is not None for one in described) and columns <= memory_bytes() / 4,
-        all(one.smooth for one in described),
-        fold,
+        shares=masses / masses.sum(),
+        n_queries=sum(one.n_queries for one in described),
+        n_blocks=sum(one.n_blocks for one in described),
+        n_features=widths[0],
+        exact=all(one.exact for one in described),
+        fits=all(one.fits for one in described) and columns <= memory_bytes() / 4,
+        smooth=all(one.smooth for one in described),
+        fold=fold,
     )
 
 
@@ -283,14 +283,12 @@ def _choose(
         return solver
     if whole.smooth and "newton" in able and not keeps:
         return "newton"
-    if "partitioned" not in able or whole.n_blocks < 10 or not whole.fits:
+    if "partitioned" not in able or whole.n_blocks < FEWEST_QUERIES or not whole.fits:
         return "one_slack"
-    # the rule of ``choosing_solver.largest_C``, with the squared norms and weights of all partitions
-    answers = whole.parts.each("pull", [(task, whole.n_blocks) for task in whole.tasks(C)])
-    n = sum(count for _, count, _ in answers)
-    heaviest = max(weight for _, _, weight in answers)
-    pull = heaviest * sum(total for total, _, _ in answers) / max(1, n)
-    return "one_slack" if C * pull > _LARGEST_PULL else "partitioned"
+    totals, counts, heaviest = zip(
+        *whole.parts.each("pull", [(task, whole.n_blocks) for task in whole.tasks(C)]), strict=True
+    )
+    return "one_slack" if largest_C_of(max(heaviest), sum(totals), sum(counts)) < C else "partitioned"
 
 
 def _undivided(whole: _Whole, solver: str, start: Start, options: Options) -> Fit:
@@ -414,7 +412,7 @@ class _Rounds:
     def certify(self, point: Float) -> None:
         """Evaluate a point in one pass; store its planes as a cut and as columns, and add the best column of each
         partition."""
-        record, columns, kept, C, target = self.record, self.columns, self.kept, self.record.C, self.missing()
+        record, columns, kept, target = self.record, self.columns, self.kept, self.missing()
         payloads = [(t, point, columns.w, columns.own[k], target) for k, t in enumerate(self.tasks)]
         answers = self.whole.parts.each("certify", payloads)
         slacks = np.array([slack for slack, _, _ in answers])
@@ -433,7 +431,7 @@ class _Rounds:
         record.upper(primal, point)
         cuts = [cut for _, cut, _ in answers]
         joint = sum((cut.joint for cut in cuts), 0.0 * point)
-        self.pool.add(Cut(sum(cut.loss for cut in cuts) / C, joint / C))
+        self.pool.add(Cut(sum(cut.loss for cut in cuts) / record.C, joint / record.C))
         columns.add([(k, column) for k, (_, cut, best) in enumerate(answers) for column in (cut, best)])
         self.mix()
 
@@ -463,13 +461,14 @@ class _Rounds:
 
 def _check_same(whole: _Whole, kept: Checkpoint, measured: Float) -> None:
     """Raise BadInput if the measured slacks differ from those in the checkpoint, which means that the rows differ."""
-    before = kept.slacks if kept.same_parts(whole.shares) else np.array([kept.slacks.sum()])
-    now = measured if kept.same_parts(whole.shares) else np.array([measured.sum()])
+    before, now, of = kept.slacks, measured, "partition {}"
+    if not kept.same_parts(whole.shares):
+        before, now, of = before.sum(keepdims=True), now.sum(keepdims=True), "all partitions"
     if not np.allclose(
         before, now, rtol=_SAME_SLACK, atol=_SAME_SLACK * float(np.abs(before).max(initial=0.0))
     ):
         part = int(np.argmax(np.abs(before - now)))
-        raise other_rows(f"the slack of partition {part} was {before[part]:.12g}, is {now[part]:.12g}")
+        raise other_rows(f"the slack of {of.format(part)} was {before[part]:.12g}, is {now[part]:.12g}")
 
 
 def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:

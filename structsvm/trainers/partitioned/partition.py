@@ -27,6 +27,7 @@ from structsvm.trainers.blocks import Blocks
 from structsvm.trainers.newton_on_planes import Segment
 from structsvm.trainers.partitioned.columns import Column
 from structsvm.trainers.passes import RankingProblem, Tangent, sampled_slope, sampled_squares
+from structsvm.trainers.plane_cache import ROUNDING
 
 _ENOUGH_PLANES = 10
 """Number of planes per query that must fit in memory; otherwise consecutive queries are combined into blocks."""
@@ -55,10 +56,19 @@ class Description(NamedTuple):
     mass: float
     """Total weight of the queries."""
     exact: bool
-    planes: int | None
-    """Number of planes that a block may cache; None if three do not fit in memory."""
+    fits: bool
+    """Whether three planes per block fit in memory."""
     smooth: bool
     """Whether the loss is smooth, so that it has a Hessian."""
+
+
+class _StoredTangent(NamedTuple):
+    """The tangent at ``w`` of the problem without the queries of ``fold``."""
+
+    fold: int | None
+    w: Float
+    problem: RankingProblem
+    tangent: Tangent
 
 
 class Partition:
@@ -90,7 +100,7 @@ class Partition:
         self._problem: RankingProblem | None = None
         self._dual: BlockDual | None = None
         self._smooth = hasattr(separator, "tangent")
-        self._tangent: tuple[int | None, Float, RankingProblem, Tangent] | None = None
+        self._tangent: _StoredTangent | None = None
 
     def describe(self, fold: int | None) -> Description:
         """Return the sizes of the problem without the queries of ``fold``."""
@@ -98,10 +108,16 @@ class Partition:
         mass = float(weights.sum())
         width = int(self._rows.shape[1])
         if mass == 0.0:
-            return Description(weights.shape[0], width, 0, 0.0, self._separator.exact, 32, self._smooth)
+            return Description(weights.shape[0], width, 0, 0.0, self._separator.exact, True, self._smooth)
         problem = self._bound(fold)
         return Description(
-            weights.shape[0], width, problem.n_queries, mass, problem.exact, cache_size(problem), self._smooth
+            weights.shape[0],
+            width,
+            problem.n_queries,
+            mass,
+            problem.exact,
+            cache_size(problem) is not None,
+            self._smooth,
         )
 
     def cut(self, task: Task, w: Float) -> Cut:
@@ -120,7 +136,7 @@ class Partition:
             self._rows, self._offsets, self._separator, weights=weights, n_jobs=self.n_jobs
         )
         tangent = problem.tangent(w)
-        self._tangent = (task.fold, w.copy(), problem, tangent)
+        self._tangent = _StoredTangent(task.fold, w.copy(), problem, tangent)
         return Cut(tangent.loss, tangent.joint)
 
     def curve(self, task: Task, w: Float, direction: Float) -> Float:
@@ -128,11 +144,11 @@ class Partition:
         if task.share == 0.0:
             return np.zeros_like(w)
         known = self._tangent
-        if known is None or known[0] != task.fold or not np.array_equal(known[1], w):
+        if known is None or known.fold != task.fold or not np.array_equal(known.w, w):
             self.tangent(task, w)
             known = self._tangent
         assert known is not None
-        return known[2].curve(known[3], direction)
+        return known.problem.curve(known.tangent, direction)
 
     def descend(self, task: Task, w: Float, own: Float, target: float | None) -> tuple[Float, Column]:
         """Make one descent pass on the local problem; return the average of its weights, and the new dual point.
@@ -164,7 +180,7 @@ class Partition:
         if target is not None:
             dual.redistribute(task.sigma * target)
         scale = task.share / task.sigma
-        rounding = 8 * np.finfo(float).eps * norm(joint) * scale
+        rounding = ROUNDING * norm(joint) * scale
         return slack * scale, Column(gain * scale, joint * scale, rounding), _column(dual, task)
 
     def improve(self, task: Task, w: Float, own: Float, target: float) -> Column:
