@@ -71,9 +71,11 @@ class Arena:
     decided : bool
         Whether the verdict makes a claim. The probability of a wrong claim, at any look, is at most ``alpha``.
     best : list of str
-        The model (or the ``top`` models) shown to be best; empty if no model is shown to be best.
+        The model (or the ``top`` models, in descending order of mean win rate) shown to be best; empty if no model is
+        shown to be best.
     leader : str
-        The model shown to be best, otherwise the model that the votes on its pairs contradict least.
+        The model shown to be best, otherwise the model that the votes on its pairs contradict least; with ``top``, the
+        one with the highest mean win rate.
     candidates : list of str
         Models that could still be the best.
     level : float or None
@@ -294,7 +296,8 @@ def arena(
     names = votes.models
     # once the best arms are identified, they are the leaders; ``decided`` is -1 before, and -2 if all are excluded
     decided = bandit.decided()
-    leaders = [int(arm) for arm in bandit.leaders()] if top > 1 else [bandit.best()]
+    rates = bandit.rates().mean(axis=1)
+    leaders = sorted(bandit.leaders().tolist(), key=lambda arm: -rates[arm]) if top > 1 else [bandit.best()]
     best = [names[arm] for arm in leaders] if decided >= 0 else []
     # a model is excluded if any other model is shown to beat it
     excluded = peak.max(axis=0) >= levels[1]
