@@ -378,7 +378,7 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
     )
     # the always-valid winner is a property of the analysis
     notes = _remarks(log, *(value or 0 for value in clusters.values()))
-    return replace(answer, notes=(*notes, *_contradictions(pairs, settings.test, winner, answer.winner)))
+    return replace(answer, notes=(*notes, *_contradictions(pairs, winner, answer.winner)))
 
 
 def _remarks(log: CreditedLog, n_clusters: int, n_effective: float, largest: float) -> list[str]:
@@ -434,16 +434,14 @@ def _remarks(log: CreditedLog, n_clusters: int, n_effective: float, largest: flo
     return [text for applies, text in remarks if applies]
 
 
-def _contradictions(
-    pairs: tuple[PairComparison, ...], test: str, winner: str | None, sure: str | None
-) -> list[str]:
+def _contradictions(pairs: tuple[PairComparison, ...], winner: str | None, sure: str | None) -> list[str]:
     """Return remarks on pairs for which the mean, the test and the always-valid results favour different rankers."""
     notes = []
     for pair in pairs:
         by_mean = pair.a if pair.mean > 0 else pair.b
         if pair.leader not in (None, by_mean) and pair.mean:
             notes.append(
-                f"{pair.a} against {pair.b}: the {test} test favours {pair.leader}, the mean {by_mean}, which "
+                f"{pair.a} against {pair.b}: the {pair.test} test favours {pair.leader}, the mean {by_mean}, which "
                 "wins less often, but by more"
             )
     if None not in (winner, sure) and winner != sure:

@@ -17,6 +17,7 @@ from structsvm.online.evidence.clusters import cluster_means
 from structsvm.online.interleaving import Shown
 from structsvm.online.interleaving.by_name import NAMES, interleaver
 from structsvm.online.statistics import analyse, credit_log, simulate_log
+from structsvm.online.statistics.credited_log import CreditedLog, PairColumns
 from structsvm.online.statistics.page import summary
 from structsvm.online.users import CascadeUser
 from structsvm.readers import make_ranking, write_letor
@@ -117,6 +118,11 @@ def test_the_winner_is_whom_the_chosen_test_speaks_for(many_small_few_large):
     assert by_sign.pairs[0].p_value < 1e-3
     assert (by_sign.fixed_sample_winner, by_sign.leader, by_sign.winner) == ("often", "often", None)
     assert any("sign test favours often, the mean high" in note for note in by_sign.notes)
+    # fewer than 30 fractions: the sign test of drawn wins and losses decides in place of the t test, and is named
+    x = np.repeat([0.5, -0.75], [4, 3])
+    few = CreditedLog("optimized", ("a", "b"), 7, 7, 0, 0, 0, (PairColumns(x, x),))
+    notes = {note for k in range(20) for note in analyse(few, random_state=k).notes if "favours" in note}
+    assert notes == {"a against b: the sign test favours a, the mean b, which wins less often, but by more"}
     by_mean = analyse(many_small_few_large)
     assert (by_mean.fixed_sample_winner, by_mean.leader) == ("high", "high")
     # the always-valid figures are about the same mean as the t test
