@@ -39,9 +39,9 @@ def read_feature_log(
     qrels : Qrels, optional
         Judgments of at least one of the queries; a hit without a judgment has the label 0.
     unmatched : {"zero", "missing"}, or mapping of feature names to these
-        Value of a feature for which a hit has no value: 0, or missing (NaN), which trees and imputers accept. Features
-        not in the mapping are "missing". :func:`~structsvm.export.export_model` reads from the trained model which
-        features had missing values.
+        Value of a feature for which a hit has no value: 0, or missing (NaN), which trees and imputers accept; a logged
+        NaN stays NaN. Features not in the mapping are "missing". :func:`~structsvm.export.export_model` reads from the
+        trained model which features had missing values.
     log : str, default="features"
         For OpenSearch and Elasticsearch: ``name`` in the ``log_specs`` of the request.
     id : str, default="id"
@@ -95,12 +95,14 @@ def read_feature_log(
                 "leave out repeated answers",
             )
     names = list(dict.fromkeys(name for row in rows for name in row))
-    X = np.array([[row.get(name, np.nan) for name in names] for row in rows], dtype=np.float64)
     if isinstance(unmatched, Mapping) and (unknown := [name for name in unmatched if name not in names]):
         raise BadInput("unmatched", f"expected names of logged features, got {unknown[0]!r}")
-    for j, name in enumerate(names):
-        if (unmatched if isinstance(unmatched, str) else unmatched.get(name, "missing")) == "zero":
-            X[np.isnan(X[:, j]), j] = 0.0
+    how = dict.fromkeys(names, unmatched) if isinstance(unmatched, str) else unmatched
+    fill = {name: 0.0 if how.get(name) == "zero" else np.nan for name in names}
+    cells = [[(row.get(name), fill[name]) for name in names] for row in rows]
+    X = np.array(
+        [[other if value is None else value for value, other in row] for row in cells], dtype=np.float64
+    )
     grades = {} if qrels is None else qrels.to_dict()
     if qrels is not None and not grades.keys() & set(queries):
         raise BadInput(
@@ -163,8 +165,10 @@ class _Reader:
     def __init__(self, log: str, id: str, equals: str, comma: str) -> None:
         self._log, self._id, self._equals, self._comma = log, id, equals, comma
 
-    def hits(self, answer: Mapping[str, Any], place: str) -> Iterator[tuple[str | int, dict[str, float]]]:
-        """Yield documents and their features; features without a value are NaN."""
+    def hits(
+        self, answer: Mapping[str, Any], place: str
+    ) -> Iterator[tuple[str | int, dict[str, float | None]]]:
+        """Yield documents and their features; features without a value are None."""
         shards, header = answer.get("_shards"), answer.get("responseHeader")
         if (
             answer.get("timed_out")
@@ -244,15 +248,15 @@ class _Reader:
                 yield name, value
 
 
-def _values(features: Iterable[tuple[str, Any]], place: str) -> dict[str, float]:
-    """Return the values of features as numbers, NaN for missing values."""
-    values: dict[str, float] = {}
+def _values(features: Iterable[tuple[str, Any]], place: str) -> dict[str, float | None]:
+    """Return the values of features as numbers, None for missing values."""
+    values: dict[str, float | None] = {}
     for name, value in features:
         if name in values:
             raise BadInput(place, f"expected each feature once, got {shorten(name)} twice")
         try:
             number = plain_float(value) if isinstance(value, str) else value
-            values[name] = np.nan if number is None else float(number)
+            values[name] = None if number is None else float(number)
         except (TypeError, ValueError, OverflowError):
             raise BadInput(
                 place, f"expected a number for the feature {shorten(name)}, got {value!r:.60}"

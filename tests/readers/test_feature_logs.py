@@ -54,7 +54,7 @@ def test_the_plugin(source, tmp_path):
 
 def test_solr():
     documents = [{"id": 1, "[features]": "a=1.0,b(x=y)=0.5"}, {"id": 2, "[features]": "a=NaN,b(x=y)=1e-07"}]
-    data = read_feature_log([("q", {"response": {"docs": documents}})], unmatched="missing")
+    data = read_feature_log([("q", {"response": {"docs": documents}})], unmatched="zero")
     assert data.feature_names == ("a", "b(x=y)")
     np.testing.assert_array_equal(data.X, [[1.0, 0.5], [np.nan, 1e-7]])
     assert data.docid.tolist() == ["1", "2"]

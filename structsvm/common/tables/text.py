@@ -278,10 +278,9 @@ def _rows(
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            # the csv module does not escape a tab
-            problem = f"expected a row of {'tabs' if mark != ',' else 'commas'} ({error})".replace(
-                "\t", "\\t"
-            )
+            # the csv module does not escape a tab, and explains a carriage return by a mode of Python's ``open``
+            said = f"{error}".replace("\t", "\\t").partition(" - do you need")[0]
+            problem = f"expected a row of {'tabs' if mark != ',' else 'commas'} ({said})"
             remedy = "close its quotes and double those within a field; lines end in a line feed"
             wrong = (_Open if exhausted else BadInput)(f"{path}:{line}", problem, remedy)
             if isinstance(wrong, _Open):
