@@ -94,8 +94,10 @@ class CandidateSet:
                 raise TypeError(f"titles: expected {self.kind} as for texts, got {kind}")
             _check_length("titles", _length(self.titles), n, "documents")
             if kind == "counts" and self.titles.shape[1] != self.texts.shape[1]:
-                got = self.titles.shape[1]
-                raise BadInput("titles", f"expected the {self.texts.shape[1]} columns of texts, got {got}")
+                raise BadInput(
+                    "titles",
+                    f"expected the {self.texts.shape[1]} columns of texts, got {self.titles.shape[1]}",
+                )
         self.ids = id_texts("ids", range(n) if ids is None else ids, as_written=True)
         _check_length("ids", len(self.ids), n, "documents")
         self.check_ids()

@@ -159,7 +159,8 @@ class CoRegularizedSGD(PairwiseSGD):
         Parameters
         ----------
         X, y, qid, sample_weight, unlabeled, X_unlabeled, qid_unlabeled
-            As in ``fit``. Without a labelled pair, the weights remain unchanged.
+            As in ``fit``. Without a labelled pair, the weights remain unchanged. ``training_data_`` describes the rows
+            of the last call.
         """
         n_steps = check_whole("n_steps", self.n_steps if n_steps is None else n_steps)
         return self._learn(X, y, qid, sample_weight, (unlabeled, X_unlabeled, qid_unlabeled), n_steps=n_steps)

@@ -73,11 +73,14 @@ class _Parser:
         before = self.at[1]
         start = _SKIPPED.match(self.text, self.end).end()  # type: ignore[union-attr]
         found = [(kind, match) for kind, form in _KINDS if (match := form.match(self.text, start))]
-        # the longest token; of two kinds that are equally long, the first in the grammar
-        kind, match = max(found, key=lambda one: one[1].end(), default=("end", None))
-        if match is None and start < len(self.text):
+        if found:
+            # the longest token; of two kinds that are equally long, the first in the grammar
+            kind, match = max(found, key=lambda one: one[1].end())
+            self.at, self.end = (kind, match[0]), match.end()
+        elif start < len(self.text):
             raise self.unexpected(self.text[start])
-        self.at, self.end = (kind, match[0] if match else ""), match.end() if match else start
+        else:
+            self.at, self.end = ("end", ""), start
         return before
 
     def unexpected(self, got: str) -> BadInput:

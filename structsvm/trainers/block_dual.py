@@ -231,10 +231,10 @@ class BlockDual:
             n_jobs=n_jobs,
             signs=self.cone,
         )
-        before, share = self._alpha, self._point.total.copy()
+        before, total = self._alpha, self._point.total.copy()
         self._alpha = solution.alpha
         self._sum()
-        theta = self._exact_step(share - self._point.total, float((before * self._loss).sum()))
+        theta = self._exact_step(total - self._point.total, float((before * self._loss).sum()))
         if theta > 0:
             self._alpha += theta * (before - self._alpha)
             self._sum()
@@ -253,7 +253,7 @@ class BlockDual:
             )
         # without sign constraints, the maximiser in [0, 1] of a concave quadratic with this slope at 0
         slope = rise - dot(self.w, direction)
-        return float(min(1.0, max(0.0, slope / curvature)) if curvature > 0 else slope > 0)
+        return float(np.clip(slope / curvature, 0.0, 1.0)) if curvature > 0 else float(slope > 0)
 
     def _cache_and_move(
         self, w: Float, first: int, last: int, loss: Float, joint: Float, n_steps: int
