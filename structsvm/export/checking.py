@@ -336,7 +336,7 @@ def score_svmlight(content: bytes, X: Float, names: Sequence[str], target: Targe
     total = np.full(len(X), -float(lines[10][0]))
     for alpha, *pairs in lines[11:]:
         for index, weight in (pair.split(":") for pair in pairs):
-            total += float(alpha) * float(weight) * X[:, int(index) - 1]
+            total += float(alpha) * float(weight) * np.nan_to_num(X[:, int(index) - 1])
     return total
 
 
@@ -346,6 +346,7 @@ def score_json(content: bytes, X: Float, names: Sequence[str], target: Target) -
     if spec["format"] == "structsvm-linear":
         total = np.full(len(X), spec["intercept"])
         for feature, values in zip(spec["features"], X.T, strict=True):
+            values = np.where(np.isnan(values), feature.get("missing", np.nan), values)
             total += feature["weight"] * (values - feature.get("shift", 0)) / feature.get("scale", 1)
         return total
     total = np.zeros(len(X))

@@ -307,6 +307,7 @@ def _own_json(form: LinearForm, target: Target) -> bytes:
         for entry, (_, _, shift, scale) in zip(features, form.terms, strict=True):
             entry |= {"shift": shift, "scale": scale}
     if form.missing is not None:
+        formula += "; a missing x is replaced by missing"
         for entry, value in zip(features, form.missing.tolist(), strict=True):
             entry |= {} if np.isnan(value) else {"missing": value}
     scaling = {"method": form.method, "within": "query" if form.within_query else "data"}

@@ -64,7 +64,7 @@ def test_missing_values_count_as_the_imputer_says():
     model = fitted(SimpleImputer(strategy="median"), StandardScaler(), data=HOLES)
     form = linear_form(model)
     np.testing.assert_allclose(form.missing, HOLES.median(), rtol=1e-9)
-    own = json.loads(export_model(model, "json"))
+    own = json.loads(export_model(model, "json", check=HOLES))
     assert [entry["missing"] for entry in own["features"]] == pytest.approx(HOLES.median().tolist())
     with (
         pytest.warns(UserWarning, match=r"opensearch cannot represent missing values: .* return price 9999"),
