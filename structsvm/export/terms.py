@@ -62,7 +62,7 @@ def score_difference(model: Any, X: Any, a: int, b: int) -> list[tuple[str, floa
 def _of_linear(form: LinearForm, rows: Float) -> Float:
     if form.missing is not None:
         rows = np.where(np.isnan(rows), form.missing, rows)
-    return np.asarray(form.weights * (rows[0] - rows[1]) / form.scale)
+    return np.asarray(form.weights * (rows[0] - rows[1]) / form.scale + 0.0)  # without -0.0
 
 
 def _of_trees(valued: ValuedForest, rows: Float) -> Float:
