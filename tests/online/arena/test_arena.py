@@ -395,8 +395,7 @@ def test_new_models_are_asked_and_batches_differ() -> None:
     votes = add_models(drawn(bradley_terry(np.array([0.3, 0.0])), 60, 0), ["new"])
     pairs = next_pairs(votes, 40, order="random")
     assert any("new" in pair for pair in pairs)
-    for seed in (0, np.int64(0)):
-        assert pairs == next_pairs(votes, 40, order="random", random_state=seed)
+    assert pairs == next_pairs(votes, 40, order="random", random_state=np.int64(0))
     assert len(next_pairs(votes, order="random")) == 20
     assert len({pair[0] for pair in pairs}) > 1
 
