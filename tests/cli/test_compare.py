@@ -94,8 +94,7 @@ def test_several_baselines_in_every_measure(rows, cli):
     out = cli("compare", rows, options)
     assert len(out.splitlines()) == 4 + 1 + 7 + 1 + 1
     page = Path("t.html").read_text()
-    shown = f"{tests[0]['difference']:+.4f}"
-    assert all(shown in text for text in (out, page))
+    assert all(f"{tests[0]['difference']:+.4f}" in text for text in (out, page))
     assert "C was chosen by map on validation queries." in out
     assert "for all 6 tests" in page
     assert "for 6 comparisons" in out

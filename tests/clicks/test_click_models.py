@@ -200,8 +200,7 @@ def test_closed_forms_count_what_they_say():
     assert sdbn.satisfaction_[rows[5]] == pytest.approx(1 / 2)
     assert sdbn.satisfaction_[rows[6]] == 1
     assert DependentClickModel(prior=0).fit(cells).continuation_[:2].tolist() == [1.0, 0.0]
-    smooth = CascadeModel(prior=1).fit(cells).attraction_
-    assert smooth[rows[5]] == pytest.approx(3 / 5)
+    assert CascadeModel(prior=1).fit(cells).attraction_[rows[5]] == pytest.approx(3 / 5)
 
 
 def test_quality_of_known_clicks():

@@ -149,8 +149,7 @@ def test_a_line_of_40_mb_is_refused(piece, write):
 
 
 def test_a_number_of_20_mb_is_read(write):
-    digits = b"0." + b"3" * 20_000_000
-    assert read_letor(write(b"1 qid:1 1:" + digits + b"\n")).X[0, 0] == 1 / 3
+    assert read_letor(write(b"1 qid:1 1:0." + b"3" * 20_000_000 + b"\n")).X[0, 0] == 1 / 3
 
 
 def test_one_long_comment_does_not_fill_the_memory(write, monkeypatch):
