@@ -82,9 +82,11 @@ def explain(
     if scores[i] != scores[j]:
         above = "above" if scores[i] > scores[j] else "below"
     a, b = (documents[i], documents[j]) if documents else (a, b)
-    verdict = f"{a} ({scores[i]:.6g}) is {above} {b} ({scores[j]:.6g}) by {abs(scores[i] - scores[j]):.6g}"
     emit(
-        [verdict, *feature_lines(table, ("adds", "a", "b"))],
+        [
+            f"{a} ({scores[i]:.6g}) is {above} {b} ({scores[j]:.6g}) by {abs(scores[i] - scores[j]):.6g}",
+            *feature_lines(table, ("adds", "a", "b")),
+        ],
         {"a": scores[i], "b": scores[j], "terms": table},
         as_json,
     )

@@ -62,9 +62,7 @@ def export(
         ranker, to, name=model.stem if name is None else name, store=store, feature_queries=queries, **same
     )
     if check is not None:
-        fill = "keep" if hasattr(ranker, "leaves_") or kept_medians(ranker) is not None else None
-        rows = read_for_model(check, columns, ranker, fill=fill, queries=False, sparse=False)
-        rows = with_medians(rows, ranker)
+        rows = with_medians(read_for_model(check, columns, ranker, queries=False, sparse=False), ranker)
         with ordered_columns():
             result = check_export(content, ranker, to, rows.X, **same)
         result.require(to)

@@ -16,10 +16,8 @@ from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import (
     Data,
     Table,
-    fill_of,
     load_ranker,
     predicted,
-    read_data,
     read_for_model,
     with_medians,
 )
@@ -94,21 +92,12 @@ def predict(
             parts = predict_there(client, ranker, source, columns)
             paths.write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
         return
-    fill = fill_of(ranker, columns)
-    if source.kind not in ("text", "stream"):
-        rows = read_for_model(source, columns, ranker)
-    else:
-        # scaling and trees do not accept sparse rows
-        dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
-        rows = read_data(
-            source,
-            columns,
-            fill=fill,
-            labels=False,
-            sparse=False if dense else None,
-            n_features=n_features,
-            n_jobs=jobs,
-        )
+    # scaling and trees do not accept sparse rows
+    dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
+    rows = read_for_model(
+        source, columns, ranker, sparse=False if dense else None, n_features=n_features, n_jobs=jobs
+    )
+    if source.kind in ("text", "stream"):
         # the highest index of a feature that is not 0 in all rows
         used = np.flatnonzero(rows.X.getnnz(axis=0) if hasattr(rows.X, "getnnz") else rows.X.any(axis=0))
         width = int(used[-1]) + 1 if used.size else 0
@@ -116,8 +105,7 @@ def predict(
             note(
                 f"warning: {data}: it has features up to {width}, the model has {n_features}; the others count as 0"
             )
-    if fill == "keep":
-        rows = with_medians(rows, ranker)
+    rows = with_medians(rows, ranker)
     scores = predicted(ranker, rows, data)
     if form == "run":
         _write_run(rows, scores, output, data, tag=model.stem)

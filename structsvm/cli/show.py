@@ -56,8 +56,7 @@ def show(
     for entry, low, high in zip(table, kept.get("low", ()), kept.get("high", ()), strict=False):
         entry |= {"low": low, "high": high}
     numbers = [name for name in table[0] if name != "feature"]
-    key = "importance" if rows is not None else numbers[0]
-    table.sort(key=lambda entry: -abs(entry[key]))
+    table.sort(key=lambda entry: -abs(entry["importance" if rows is not None else numbers[0]]))
     emit([*card, "", *feature_lines(table, numbers)], record | {"features": table}, as_json)
 
 

@@ -158,9 +158,12 @@ def train(
     if checkpoint is not None or groups != "refuse":
         raise BadInput("--groups" if checkpoint is None else "--checkpoint", "requires --dask")
     # scaling would shift the zeros of a sparse matrix, and trees do not accept sparse rows
-    sparse = False if scaled or trees.trees else None
-    keep = trees.trees and table.missing is None
-    rows, kept = table.read_to_train(source, keep=keep, sparse=sparse, n_jobs=jobs)
+    rows, kept = table.read_to_train(
+        source,
+        keep=trees.trees and table.missing is None,
+        sparse=False if scaled or trees.trees else None,
+        n_jobs=jobs,
+    )
     if signs:
         model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
     with naming(data), GapProgress(objective.tol, output, growing=trees.trees) as progress:

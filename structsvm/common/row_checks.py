@@ -121,8 +121,8 @@ def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tup
 def column_ranges(X: Any, *, missing: bool) -> list[NDArray[np.float64]]:
     """Return the smallest and the largest value of each column, NaN if a value is NaN and not ``missing``."""
     if not isinstance(X, np.ndarray):  # a CSR matrix, of which SciPy makes a copy
-        names = ("nanmin", "nanmax") if missing else ("min", "max")
-        return [getattr(X, name)(axis=0).toarray().ravel().astype(np.float64) for name in names]
+        extremes = (X.nanmin, X.nanmax) if missing else (X.min, X.max)
+        return [extreme(axis=0).toarray().ravel().astype(np.float64) for extreme in extremes]
     if missing or X.size < _MANY or not X.flags.c_contiguous:
         extremes = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
         return [extreme.reduce(X, axis=0).astype(np.float64) for extreme in extremes]

@@ -179,8 +179,11 @@ def model_file(tmp_path):
     [(1, "train and save again"), (3, r"install a newer version of structsvm: pip install \. in")],
 )
 def test_another_format_names_the_remedy(model_file, tmp_path, version, remedy):
-    other = rewritten(model_file, tmp_path / "other", lambda d, _: d.update(format_version=version))
-    rejected(f"model format {version}, .* reads 2; {remedy}", load, other)
+    rejected(
+        f"model format {version}, .* reads 2; {remedy}",
+        load,
+        rewritten(model_file, tmp_path / "other", lambda d, _: d.update(format_version=version)),
+    )
 
 
 def test_a_missing_file_is_an_os_error(tmp_path):

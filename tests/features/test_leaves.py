@@ -219,8 +219,7 @@ def test_signs_of_models_are_kept(library):
         return kind[library](monotonic_cst=signs, **options)
 
     assert LeafFeatures.from_model(model([0, 0, 0]).fit(X, y)).transform_rows(X).n_trees == 2
-    frame = pd.DataFrame(X, columns=["2", "b", "0"])
-    leaves = LeafFeatures.from_model([model([1, 0, -1]).fit(frame, y)] * 2)
+    leaves = LeafFeatures.from_model([model([1, 0, -1]).fit(pd.DataFrame(X, columns=["2", "b", "0"]), y)] * 2)
     assert leaves.forest_.signs.tolist() == [1, 0, -1]
     rejected("forest: expected no monotone constraints", leaves.transform, X)
     both = [model(signs).fit(X, y) for signs in ([1, 0, -1], [0, 0, -1])]

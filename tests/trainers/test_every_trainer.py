@@ -73,8 +73,10 @@ def test_threads_do_not_change_a_bit(solver, csr, monkeypatch):
 def test_dense_rows_and_shifts_of_queries_change_nothing(solver):
     X, y, offsets = make_rows(csr=True, n_queries=30)
     shift = np.repeat(np.random.default_rng(8).normal(size=(30, 5)), np.diff(offsets), axis=0)
-    forms = (X, X.toarray(), X.toarray() + shift)
-    a, b, c = (train(bind((rows, y, offsets)), 5.0, solver=solver, tol=1e-6).primal for rows in forms)
+    a, b, c = (
+        train(bind((rows, y, offsets)), 5.0, solver=solver, tol=1e-6).primal
+        for rows in (X, X.toarray(), X.toarray() + shift)
+    )
     assert [b, c] == pytest.approx([a, a], rel=2e-6)
 
 

@@ -105,9 +105,8 @@ def grow(
         "deterministic": True,
         "force_row_wise": True,
         "verbosity": -1,
+        "monotone_constraints": [signs.get(j, 0) for j in range(train.n_features)] if signs else None,
     } | ({} if point.l2 is None else {"lambda_l2": point.l2})
-    if signs:
-        options["monotone_constraints"] = [signs.get(j, 0) for j in range(train.n_features)]
     data = lightgbm.Dataset(train.X, label=y, group=lengths, params={"verbosity": -1, "num_threads": n_jobs})
     booster = lightgbm.Booster(options, data)
 
