@@ -127,8 +127,13 @@ def next_(
         read = add_models(read, read_names(models))
     if left_out := read.dropped.said():
         typer.echo(left_out, err=True)
-    asked = None if questions is None else read_names(questions)
-    pairs = next_pairs(read, n, questions=asked, random_state=seed, **voting.rules)
+    pairs = next_pairs(
+        read,
+        n,
+        questions=None if questions is None else read_names(questions),
+        random_state=seed,
+        **voting.rules,
+    )
     paths.write_lines(output, csv_lines([("a", "b", "question"), *pairs]))
 
 

@@ -259,8 +259,15 @@ def evaluate(
         found = clicks.evaluate_from_clicks(
             cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None
         )
-    record = {"model": model, **found.to_dict(), "trained_on": shares[0]}
-    _emit(log, cells, found.lines(), record, as_json, report, estimate=found)
+    _emit(
+        log,
+        cells,
+        found.lines(),
+        {"model": model, **found.to_dict(), "trained_on": shares[0]},
+        as_json,
+        report,
+        estimate=found,
+    )
 
 
 def judge(
@@ -305,8 +312,14 @@ def judge(
             if error.argument not in ("query", "document"):
                 raise
             raise BadInput(output, f"{error.problem}", "write a table, with --output judgments.tsv") from None
-    lines = [f"judgments       {output}: {n_written:,} documents"]
-    _emit(log, cells, lines, report=report, judged=found, levels=limits)
+    _emit(
+        log,
+        cells,
+        [f"judgments       {output}: {n_written:,} documents"],
+        report=report,
+        judged=found,
+        levels=limits,
+    )
 
 
 class _GivingUp(GapProgress):

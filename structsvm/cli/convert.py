@@ -117,8 +117,9 @@ def convert(
 
 def _say(store: Path, data: "QueryData") -> None:
     unlabelled = "; without labels, which train requires and predict does not" if data.y is None else ""
-    sizes = counted(query=data.n_queries, document=data.n_rows, feature=data.n_features)
-    typer.echo(f"{store}: {sizes}{unlabelled}")
+    typer.echo(
+        f"{store}: {counted(query=data.n_queries, document=data.n_rows, feature=data.n_features)}{unlabelled}"
+    )
 
 
 def _add_percentiles(source: Source, store: Path, table: Table, dtype: str | None, **options: object) -> None:

@@ -196,8 +196,11 @@ def _note_queries(found: Mapping[str, _Measured]) -> None:
     """Tell how many queries each measure leaves out, and whether the rest are few."""
     from structsvm.metrics.estimates import few_queries
 
-    results = [result for one in found.values() for result in one.results]
-    counts = {result.name: (len(_defined(result)), result.per_query.size) for result in results}
+    counts = {
+        result.name: (len(_defined(result)), result.per_query.size)
+        for one in found.values()
+        for result in one.results
+    }
     for name, (n, n_all) in counts.items():
         if n < n_all:
             note(f"{name}: {n_all - n} of {n_all} queries left out")

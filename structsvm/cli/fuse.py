@@ -194,9 +194,13 @@ def _print_weights(
     with working("reading") as status:
         lists: Any = _read_lists(source, columns, learning.features) if table else _read(runs, depth, status)
         status.update("learning")
-        judgments = None if qrels is None else readers.read_qrels(qrels)
         result = hybrid_weights(
-            lists, judgments, to=to, depth=depth, measure=measure, random_state=learning.seed
+            lists,
+            None if qrels is None else readers.read_qrels(qrels),
+            to=to,
+            depth=depth,
+            measure=measure,
+            random_state=learning.seed,
         )
     for line in () if as_json else str(result).splitlines():
         note(line)
@@ -275,5 +279,6 @@ def _read(runs: list[tuple[Path, Any]], depth: int | None, status: Any) -> dict[
     for i, (path, by) in enumerate(runs):
         status.update(f"reading: run {i + 1} of {len(runs)}")
         found.append(readers.read_run(path, depth=depth, by=by))
-    names = names_of_runs([path for path, _ in runs], [run.tag for run in found])
-    return dict(zip(names, found, strict=True))
+    return dict(
+        zip(names_of_runs([path for path, _ in runs], [run.tag for run in found]), found, strict=True)
+    )

@@ -195,18 +195,20 @@ def simulate(
         raise error.renamed("clicks") from None
     scores = np.column_stack([_scores(name, rows) for name in rankers])
     names = [f"feature {name}" if name.isdecimal() else name for name in rankers]
-    made = statistics.simulate_log(
-        rows,
-        scores,
-        methods[interleaver](),
-        user,
-        impressions,
-        length=length,
-        rankers=names,
-        n_users=users,
-        rng=seed,
+    write_log(
+        output,
+        statistics.simulate_log(
+            rows,
+            scores,
+            methods[interleaver](),
+            user,
+            impressions,
+            length=length,
+            rankers=names,
+            n_users=users,
+            rng=seed,
+        ),
     )
-    write_log(output, made)
     typer.echo(f"{output}: {impressions} impressions of {interleaver}: {', '.join(names)}")
 
 

@@ -138,8 +138,12 @@ def _columns(rows: QueryData, scores: Float) -> dict[str, Any]:
 
     number = np.arange(1, rows.n_rows + 1) if rows.order is None else rows.order + 1
     rank = ranks(scores, Grouping(rows.offsets, rows.query_ids, None))
-    documents = number if rows.docid is None else rows.docid
-    return {"query": rows.qid, "document": documents, "score": scores, "rank": rank}
+    return {
+        "query": rows.qid,
+        "document": number if rows.docid is None else rows.docid,
+        "score": scores,
+        "rank": rank,
+    }
 
 
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:

@@ -194,8 +194,8 @@ class CandidateSet:
         """
         # the bytes of each document, in a form that does not depend on the order of the documents
         if self.similarity is not None:
-            values = np.sort(self.similarity + 0.0, axis=1)  # -0.0 + 0.0 is 0.0
-            rows = [row.tobytes() for row in values.astype("<f8")]
+            # -0.0 + 0.0 is 0.0
+            rows = [row.tobytes() for row in np.sort(self.similarity + 0.0, axis=1).astype("<f8")]
         elif self.kind == "counts":
             entries = [
                 (self.texts.indices[a:b], self.texts.data[a:b])

@@ -99,10 +99,8 @@ def read_feature_log(
         raise BadInput("unmatched", f"expected names of logged features, got {unknown[0]!r}")
     how = dict.fromkeys(names, unmatched) if isinstance(unmatched, str) else unmatched
     fill = {name: 0.0 if how.get(name) == "zero" else np.nan for name in names}
-    cells = [[(row.get(name), fill[name]) for name in names] for row in rows]
-    X = np.array(
-        [[other if value is None else value for value, other in row] for row in cells], dtype=np.float64
-    )
+    cells = [[fill[name] if row.get(name) is None else row[name] for name in names] for row in rows]
+    X = np.array(cells, dtype=np.float64)
     grades = {} if qrels is None else qrels.to_dict()
     if qrels is not None and not grades.keys() & set(queries):
         raise BadInput(

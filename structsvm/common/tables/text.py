@@ -281,8 +281,11 @@ def _rows(
             # the csv module does not escape a tab, and explains a carriage return by a mode of Python's ``open``
             said = f"{error}".replace("\t", "\\t").partition(" - do you need")[0]
             problem = f"expected a row of {'tabs' if mark != ',' else 'commas'} ({said})"
-            remedy = "close its quotes and double those within a field; lines end in a line feed"
-            wrong = (_Open if exhausted else BadInput)(f"{path}:{line}", problem, remedy)
+            wrong = (_Open if exhausted else BadInput)(
+                f"{path}:{line}",
+                problem,
+                "close its quotes and double those within a field; lines end in a line feed",
+            )
             if isinstance(wrong, _Open):
                 wrong.line = line
             raise wrong from None
@@ -325,8 +328,7 @@ def arrow_text(words: Sequence[str]) -> Any:
 def json_table(path: Path, max_expansion: float | None = None) -> Table:
     """Return the table of a JSON Lines file, whose keys must all occur in the first megabyte."""
     blocks = _opened(path, max_expansion)
-    head = next(iter(blocks(_PIECE)), (0, b""))
-    rows = _objects(head, path)
+    rows = _objects(next(iter(blocks(_PIECE)), (0, b"")), path)
     names = [*dict.fromkeys(name for _, row in rows for name in row)]
     if not names:
         raise BadInput(path, "expected a JSON object on each line, got an empty file")
