@@ -99,7 +99,7 @@ def feature_lines(table: list[dict[str, Any]], names: Sequence[str]) -> Iterator
     rows = [
         [
             str(one["feature"]),
-            *(f"{one[name]:.6g}" + " (filled)" * (name in one.get("filled", ())) for name in names),
+            *(f"{one[name]:.6g}{' (filled)' if name in one.get('filled', ()) else ''}" for name in names),
         ]
         for one in table
     ]

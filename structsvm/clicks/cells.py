@@ -208,7 +208,7 @@ class ClickCells:
         width = int(position.max()) + 1
         keys, cell = np.unique(row * width + position, return_inverse=True)
         query_of_row = rows // documents.shape[0]
-        # every query has a row, so row_q contains every query index
+        # every query has a row, so that this array contains every query index
         offsets = np.searchsorted(query_of_row, np.arange(queries.shape[0] + 1)).astype(np.int64)
         dropped = Dropped()
         for reason, count in chain.from_iterable(p.dropped.items() for p in parts):

@@ -25,8 +25,8 @@ from structsvm.trainers.partitioned import Partition
 from structsvm.trainers.passes import masses
 
 Stamp = tuple[int, int]
-"""Size of a file, and checksum of its first and last 64 KB, where the metadata of Parquet are. A change within a large
-text file that keeps its size is not noticed: reading all of it for each partition would take as long as the fit."""
+"""Size of a file, and checksum of its first and last 64 KB; the metadata of Parquet are at the end. A change in between
+that keeps the size is not noticed."""
 
 Dealt = tuple[int, int] | None
 """Number of folds, and the seed; None without folds."""

@@ -58,11 +58,11 @@ def select_C(Cs: Float, values: Float, weights: Weights = None, *, selection: Se
     (10.0, 1.0)
     """
     check_selection(selection)
-    if np.isnan(values).any():
-        raise BadInput("values", "expected a number for each query and C, got NaN")
     share = np.ones(values.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
     counted = share > 0
     values, share = values[counted], share[counted] / share[counted].sum()
+    if np.isnan(values).any():
+        raise BadInput("values", "expected a number for each C and each query with weight, got NaN")
     means = combine(share, values)
     # of means that are equal up to rounding, select the smallest C, which gives the simplest model
     best = int(np.argmax(means >= means.max() - 1e-12))

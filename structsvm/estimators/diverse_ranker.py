@@ -108,7 +108,7 @@ class DiverseRanker(Selector, BaseEstimator):
         Whether to constrain the weights to be >= 0.
     smooth : bool, default=True
         Whether to use :func:`~structsvm.features.smooth_similarity` as a second similarity of texts; its time grows
-        with the cube of their number, from half a second for 800 to more than a minute for 3,200.
+        with the cube of their number.
     vectorizer : object, default=None
         Vectorizer of texts, as for :class:`~structsvm.SVMDiv`.
     random_state : int, default=0

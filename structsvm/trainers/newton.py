@@ -56,8 +56,8 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
 
 
 def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorder) -> Float:
-    """Return the optimum over one in ``_PARTS`` ranges of queries, for which a step costs as little of a pass; return
-    zero weights for few queries or passes."""
+    """Return the optimum over every ``_PARTS``-th range of queries, for which a step costs 1 / ``_PARTS`` of a pass;
+    return zero weights for few queries or passes."""
     # three passes suffice for the part, the tangent at zero weights and the tangent at the optimum over the part
     part = problem.part(_PARTS) if isinstance(problem, RankingProblem) and options.max_passes > 2 else None
     if part is None:

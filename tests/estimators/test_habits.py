@@ -89,7 +89,7 @@ test_what_is_meant_is_said = refusals(
     ),
     (
         lambda: select_C(np.ones(2), np.array([[1.0, np.nan]])),
-        "values: expected a number for each query and C",
+        "values: expected a number for each C and each query",
     ),
     (
         fitting(TreeRanker(), qid=0, X=np.zeros((10_001, 1))),

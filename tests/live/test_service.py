@@ -200,10 +200,19 @@ def test_states(client):
     assert changes[:2] == ["killed -> stopped", "running -> killed"]
 
 
-def test_kill_switch(client):
+def test_kill_switch(client, monkeypatch):
+    """Kill all but drafts, and one that another worker stops at the same moment."""
     client.create("a")
     client.create("b", state="draft")
+    client.create("between")
     client.create("c", state="paused")
+    set_state, other = client.service.store.set_state, client.row("between").id
+
+    def after_another_worker(experiment, state, **how):
+        set_state(other, "stopped", **how)
+        return set_state(experiment, state, **how)
+
+    monkeypatch.setattr(client.service.store, "set_state", after_another_worker)
     assert client.call("POST", "/v1/kill", {"reason": "fire"})[1] == {"killed": ["a", "c"]}
     assert client.show(key="a")[1]["why"] == "killed"
 

@@ -102,7 +102,8 @@ class Registry:
         """Kill every experiment that runs or is paused; return their keys."""
         await self.refresh()
         going = [(key, e.row.id) for key, e in self.by_key.items() if e.row.state in ("running", "paused")]
-        # the store refuses nothing: one that another worker has stopped meanwhile must not keep the rest running
+        # the store returns False for an experiment that another worker has stopped meanwhile, where the method
+        # ``set_state`` raises, which would leave the others running
         set_state = partial(
             self.store.set_state, state="killed", now=self.clock.now(), who=who, reason=reason
         )

@@ -37,8 +37,7 @@ class Backups:
 
     def is_due(self) -> bool:
         """Return whether it is time for the next copy."""
-        # copies dated in the future are of a clock that has been set back since; counting them as due would make one
-        # copy after another
+        # ignore copies dated in the future, which were made before the clock was set back
         ages = [time.time() - at for at in map(self._made_at, self.files()) if at is not None]
         return not any(0 <= age < self._every for age in ages)
 

@@ -345,7 +345,7 @@ class Store:
         found = self._one(select(_m.value).where(_m.name == name))
         if found is not None:
             held = json.loads(found)
-            # all leases are shorter than a minute: one that ends later is of a clock that was ahead, and is replaced
+            # all leases are shorter than a minute: a later end was written by a clock that was ahead, and is ignored
             if now < held["until"] < now + 60_000:
                 if held["owner"] != owner:
                     return False

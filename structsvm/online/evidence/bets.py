@@ -115,7 +115,7 @@ def mixture(growth: Float) -> Float:
 
 @kernel
 def _log_sums(terms, out):  # type: ignore[no-untyped-def]
-    """Write the logarithm of the sum of the exponentials of each row (8 to 15 terms) to ``out``."""
+    """Write the logarithm of the sum of the exponentials of each row (at least eight terms) to ``out``."""
     e = np.empty(terms.shape[1])
     for row in range(len(out)):
         # the largest term is factored out, so that nothing overflows
